@@ -1,0 +1,84 @@
+"""One attributed graph, as every other module sees it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An undirected attributed graph; knows nothing of clients.
+
+    Attributes:
+        name: Dataset name, for example ``cora``.
+        features: Node features, CSR float32 ``[N, d]``.
+        adjacency: Symmetric 0/1 CSR float32 ``[N, N]``, no self-loops, neighbour lists ascending.
+        labels: Class of each node, int64 ``[N]``.
+        num_classes: Number of classes C of the whole data set.
+        original_id: Node id in the raw files, int32 ``[N]``, ascending.
+    """
+
+    name: str
+    features: sp.csr_matrix
+    adjacency: sp.csr_matrix
+    labels: np.ndarray
+    num_classes: int
+    original_id: np.ndarray
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.labels.shape[0])
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def num_edges(self) -> int:
+        """Undirected edges."""
+        return int(self.adjacency.nnz // 2)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the arrays, independent of the file they came from."""
+        parts = (
+            self.original_id.astype("<i4"),
+            self.labels.astype("<i8"),
+            self.adjacency.indptr.astype("<i8"),
+            self.adjacency.indices.astype("<i4"),
+            self.features.indptr.astype("<i8"),
+            self.features.indices.astype("<i4"),
+            self.features.data.astype("<f4"),
+        )
+        return array_hash(*parts)
+
+    def subgraph(self, nodes: np.ndarray) -> Graph:
+        """Induced subgraph on ``nodes`` (int64, ascending), relabelled in that order."""
+        return Graph(
+            name=self.name,
+            features=self.features[nodes],
+            adjacency=induced(self.adjacency, nodes),
+            labels=self.labels[nodes],
+            num_classes=self.num_classes,
+            original_id=self.original_id[nodes],
+        )
+
+
+def induced(adjacency: sp.csr_matrix, nodes: np.ndarray) -> sp.csr_matrix:
+    """Rows and columns ``nodes`` of ``adjacency``, neighbour lists ascending."""
+    sub = sp.csr_matrix(adjacency[nodes][:, nodes])
+    sub.sort_indices()
+    return sub
+
+
+def array_hash(*arrays: np.ndarray) -> str:
+    """SHA-256 hex digest over the raw bytes of ``arrays``."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,47 @@
+"""Evaluation settings: what clients train on and what is probed. One module a world, found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fgl_repro import scan
+from fgl_repro.errors import UserError
+from fgl_repro.federation import World
+from fgl_repro.graph import Graph
+from fgl_repro.setting.common import Plan
+from fgl_repro.split import Ratios, check_ratios
+
+
+def build(
+    world: str,
+    graph: Graph,
+    partitioner: str,
+    clients: int,
+    hops: int,
+    crop: float,
+    ratios: Ratios,
+    split_seed: int,
+) -> World:
+    """Build the world named ``world`` (``closed_set``, ``open_set``, ``plain``).
+
+    Args:
+        world: Module of this package.
+        graph: The whole graph.
+        partitioner: Name of a partitioner, see :func:`fgl_repro.partition.membership`.
+        clients: Number of training clients K; a new client comes on top where the world has one.
+        hops: Distance h up to which a client meets new nodes at test time (``plain`` ignores it).
+        crop: Share of nodes held back before partitioning (``open_set`` only).
+        ratios: Shares of training, validation and test nodes.
+        split_seed: Seed of everything drawn here: roles, cropped nodes, parts of a random partitioner.
+
+    Raises:
+        UserError: An argument is out of range, or a client is left without nodes or without training nodes.
+    """
+    make: Callable[[Plan], World] = scan.find(__name__, world, "build", "setting.world")
+    if clients < 1:
+        raise UserError(f"partitioner.clients={clients} must be at least 1.")
+    if hops < 0:
+        raise UserError(f"setting.hops={hops} must not be negative.")
+    if not 0 <= crop < 1:
+        raise UserError(f"setting.crop={crop} must be a share of the nodes, at least 0 and below 1.")
+    return make(Plan(graph, partitioner, clients, hops, crop, check_ratios(ratios), split_seed))

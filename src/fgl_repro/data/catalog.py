@@ -1,0 +1,60 @@
+"""What is known beforehand of every data set: sizes, checksums of raw files, fingerprints. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.errors import UserError
+
+STORED = Path(__file__).parent / "stored"
+NAMES = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics", "actor")
+FEATURES = ("row", "raw")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Published or measured facts of one data set.
+
+    Attributes:
+        display: Name as papers print it.
+        full_nodes, full_edges: Size of the whole graph as PyG counts it (``edge_index.shape[1]``).
+        nodes, edges: Largest connected component, undirected edges.
+        features, classes: Feature dimension and number of classes.
+        ids: First 12 hex digits of the SHA-256 of the component's int32 node ids.
+        fingerprint: ``Graph.fingerprint`` of the component by feature form, ``row`` and ``raw``.
+        sha256: Raw file (path in PyG's layout) to SHA-256.
+    """
+
+    display: str
+    full_nodes: int
+    full_edges: int
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+    ids: str
+    fingerprint: Mapping[str, str]
+    sha256: Mapping[str, str]
+
+
+def facts(name: str) -> Facts:
+    """Facts of data set ``name``; UserError listing the names if there is none."""
+    if name not in NAMES:
+        raise UserError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
+    return Facts(**_table()["datasets"][name])
+
+
+def package_sha256() -> dict[str, str]:
+    """SHA-256 of the raw files inside the package-index fallback, by path in its archive."""
+    return dict(_table()["package"])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
+    return table

@@ -1,0 +1,90 @@
+"""K clients as one object: stacked trained tensors, their optimiser, their training data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.nn.gcn import GCN, Params
+from fgl_repro.nn.ops import stack
+from fgl_repro.streams import torch_rng
+
+if TYPE_CHECKING:
+    from fgl_repro.config import ProtocolConfig
+    from fgl_repro.federation import World
+    from fgl_repro.fl.method import Method
+    from fgl_repro.nn.view import View, Views
+
+
+class Clients:
+    """State of all clients.
+
+    Attributes:
+        model: The stacked architecture.
+        params: Model weights, ``[K, ...]`` leaves; equal for all clients at the start.
+        personal: Further trained tensors of the method, ``[K, ...]`` leaves.
+        train: View of the training rows.
+        class_counts: Training nodes per client and class, float ``[K, C]``.
+        prior: Local class shares p_c, ``[K, C]``.
+        samples: Training nodes per client, float ``[K]``.
+        shared: View of data that the server sent to everybody, if the method has any.
+        seed: Run seed, for the method's own named streams.
+    """
+
+    shared: View
+
+    def __init__(self, world: World, model: GCN, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
+        device = views.device
+        self.model, self.method, self.seed, self.views = model, method, seed, views
+        self.count = world.num_clients
+        self.train = views.of(world.graph, world.train)
+        self.class_counts = torch.from_numpy(world.class_counts.astype(np.float32)).to(device)
+        self.samples = self.class_counts.sum(1)
+        self.prior = self.class_counts / self.samples.unsqueeze(1)
+        initial = model.init(torch_rng("init", seed))
+        self.params = _leaves(stack(initial, self.count), device)
+        self.personal = _leaves(method.personal(self), device)
+        self.adam = StackedAdam(self.trained, protocol.lr, protocol.weight_decay)
+        self._dropout = torch_rng("dropout", seed, str(device))
+
+    @property
+    def trained(self) -> Params:
+        """Everything the optimiser moves: model weights and personal tensors."""
+        return {**self.params, **self.personal}
+
+    def logits(self) -> Tensor:
+        """Training-mode logits of the training rows, ``[K, r, C]``."""
+        return self.model(self.method.weights(self.trained, training=True), self.train, self._dropout)
+
+    def frozen_logits(self) -> Tensor:
+        """Evaluation-mode logits of the training rows without gradient: a teacher, ``[K, r, C]``."""
+        with torch.no_grad():
+            return self.model(self.method.weights(self.trained, training=False), self.train)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over each client's training rows: ``[K, r] -> [K]``."""
+        return (values * self.train.mask).sum(1) / self.train.counts
+
+    def cross_entropy(self, logits: Tensor) -> Tensor:
+        """Mean cross-entropy over each client's training rows, ``[K]``."""
+        flat = F.cross_entropy(logits.flatten(0, 1), self.train.labels.flatten(), reduction="none")
+        return self.mean(flat.view_as(self.train.mask))
+
+    def step(self, loss: Tensor) -> None:
+        """One Adam step for all clients from losses ``[K]``: client k's loss reaches only client k's rows."""
+        self.adam.step(list(torch.autograd.grad(loss.sum(), self.adam.params)))
+
+    @torch.no_grad()
+    def load(self, weights: Params) -> None:
+        """Overwrite the named tensors in place; moments of the optimiser stay (clients keep them across rounds)."""
+        for name, value in weights.items():
+            self.params[name].copy_(value)
+
+
+def _leaves(params: Params, device: torch.device) -> Params:
+    return {name: value.to(device).requires_grad_() for name, value in params.items()}

@@ -1,0 +1,79 @@
+"""What a method is: a dataclass of hyper-parameters with the few decisions that distinguish it.
+
+The round itself (receive, train, upload, aggregate) is written once, in ``fl/rounds.py``. This file imports no torch,
+so that configuration and shell completion stay fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fgl_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fgl_repro.fl.clients import Clients, Params
+    from fgl_repro.fl.messages import Message
+
+
+@dataclass
+class Method:
+    """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
+
+    Attributes:
+        variant: Which of the method's versions runs; the card at the head of its file says what each changes.
+        revision: Raised by hand when behaviour changes on purpose; part of a run's key.
+    """
+
+    name: ClassVar[str]
+    display: ClassVar[str]
+    variants: ClassVar[tuple[str, ...]] = ("paper",)
+    tasks: ClassVar[tuple[str, ...]] = ("node",)
+    one_shot: ClassVar[bool] = False
+
+    variant: str = "paper"
+    revision: int = 1
+
+    def __post_init__(self) -> None:
+        if self.variant not in self.variants:
+            raise UserError(
+                f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
+            )
+
+    def personal(self, clients: Clients) -> Params:
+        """Initial trained tensors ``[K, ...]`` beyond the model's weights that belong to each client (masks, ...)."""
+        return {}
+
+    def begin(self, clients: Clients) -> Message | None:
+        """One-off set-up before round 0; a returned message is counted as sent to every client."""
+        return None
+
+    def publish(self, clients: Clients) -> Message | None:
+        """The server's first message, sent down at the start of round 0; None: the method has no server."""
+        return None
+
+    def weights(self, params: Params, training: bool) -> Params:
+        """Model weights ``[K, ...]`` that a forward pass uses, from all trained tensors."""
+        return params
+
+    def remember(self, clients: Clients, round: int) -> Any:
+        """What clients keep of the received model through the round, e.g. a teacher's logits ``[K, r, C]``."""
+        return None
+
+    def loss(self, clients: Clients, logits: Tensor, memory: Any, round: int) -> Tensor:
+        """Local objective of each client ``[K]`` from training logits ``[K, r, C]``; default: mean cross-entropy."""
+        return clients.cross_entropy(logits)
+
+    def upload(self, clients: Clients, round: int) -> Message | None:
+        """What clients send after local training; None: nothing is shared."""
+        return None
+
+    def aggregate(self, clients: Clients, upload: Message) -> Message:
+        """What the server makes of the uploads and sends down, already one row per client."""
+        raise NotImplementedError(f"{self.name} uploads but does not aggregate")
+
+    def receive(self, clients: Clients, message: Message) -> None:
+        """Put what came down into the clients' tensors, in place; default: replace the weights it carries."""
+        clients.load(message.tensors())

@@ -1,0 +1,108 @@
+"""The one training loop of all federated methods: receive, train locally, upload, validate, aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fgl_repro.errors import UserError
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.method import Method
+from fgl_repro.metrics import pooled_accuracy
+from fgl_repro.nn.gcn import Params
+from fgl_repro.nn.view import View
+
+Report = Callable[[int, dict[str, float]], None]
+
+
+@dataclass
+class Training:
+    """What training leaves behind.
+
+    Attributes:
+        best: Trained tensors at the best validation round (ties: the later round), after local training.
+        last: The same at the last round.
+        best_round, last_round: Their numbers, from 0.
+        curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (pooled accuracy), more if asked for.
+        ledger: Bytes of one client.
+    """
+
+    best: Params
+    last: Params
+    best_round: int
+    last_round: int
+    ledger: Ledger
+    curves: dict[str, list[float]] = field(default_factory=dict)
+
+
+def train(
+    method: Method,
+    clients: Clients,
+    validation: View,
+    rounds: int,
+    local_epochs: int,
+    extra: Callable[[Params], dict[str, float]] | None = None,
+    report: Report | None = None,
+) -> Training:
+    """Run all rounds and keep the clients' own models at the best validation round and at the last.
+
+    A model is judged after its local epochs and before the server mixes, as the papers' code does. Selection sees
+    validation rows only.
+
+    Args:
+        validation: View of the validation rows.
+        extra: Further curves from the trained tensors of a round, for plots; never used to select.
+        report: Called after each round with its numbers.
+
+    Raises:
+        UserError: The loss is no longer a finite number.
+    """
+    ledger = Ledger()
+    ledger.add("setup", "down", method.begin(clients))
+    curves: dict[str, list[float]] = {"loss": [], "validation": []}
+    best: Params = {name: torch.empty_like(value) for name, value in clients.trained.items()}
+    best_round, best_score, incoming = -1, -1.0, method.publish(clients)
+    for number in range(rounds):
+        if incoming is not None:
+            ledger.add("rounds", "down", incoming)
+            method.receive(clients, incoming)
+        memory = method.remember(clients, number)
+        loss = _fit(method, clients, memory, number, local_epochs)
+        with torch.no_grad():
+            upload = method.upload(clients, number)
+            ledger.add("rounds", "up", upload)
+            trained = clients.trained
+            logits = clients.model(method.weights(trained, training=False), validation)
+            score = pooled_accuracy(logits, validation)
+            now = {"loss": _finite(loss, number), "validation": score, **(extra(trained) if extra else {})}
+            if score >= best_score:
+                best_round, best_score = number, score
+                for name, value in trained.items():
+                    best[name].copy_(value)
+            if upload is not None and number + 1 < rounds:
+                incoming = method.aggregate(clients, upload)
+        for name, value in now.items():
+            curves.setdefault(name, []).append(value)
+        if report:
+            report(number, now)
+    last = {name: value.detach() for name, value in clients.trained.items()}
+    return Training(best, last, best_round, rounds - 1, ledger, curves)
+
+
+def _fit(method: Method, clients: Clients, memory: Any, number: int, epochs: int) -> Tensor:
+    for _ in range(epochs):
+        loss = method.loss(clients, clients.logits(), memory, number)
+        clients.step(loss)
+    return loss.detach()
+
+
+def _finite(loss: Tensor, number: int) -> float:
+    value = float(loss.mean())
+    if not torch.isfinite(loss).all():
+        raise UserError(f"the training loss is {value} in round {number}: lower protocol.lr, or check the features.")
+    return value

@@ -1,0 +1,47 @@
+"""FedAvg: one global model, the mean of the clients' models after local training.
+
+Paper: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017,
+Algorithm 1: theta <- sum_k (n_k / n) theta_k.
+
+Variants:
+    release  uniform mean. The FED-PUB code, from which FedLoG took this baseline, weighs by the length of a list
+             that always has one element.
+    paper    mean weighted by the number of training nodes.
+
+Adam's moments stay with each client across rounds while weights are overwritten, as in the FED-PUB code.
+Evaluated model: each client's own after its local epochs, before averaging (both papers' code).
+Tables: FedLoG 1, 2, 5, 6, 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fgl_repro.fl.messages import Message, Weights
+from fgl_repro.fl.method import Method
+from fgl_repro.fl.mixing import average
+from fgl_repro.lazy import torch
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+
+
+@dataclass
+class FedAvg(Method):
+    name: ClassVar[str] = "fedavg"
+    display: ClassVar[str] = "FedAvg"
+    variants: ClassVar[tuple[str, ...]] = ("release", "paper")
+
+    variant: str = "release"
+
+    def publish(self, clients: Clients) -> Message:
+        return Weights(clients.params)
+
+    def upload(self, clients: Clients, round: int) -> Message:
+        return Weights(clients.params)
+
+    def aggregate(self, clients: Clients, upload: Message) -> Message:
+        uniform = self.variant == "release"
+        share = torch.ones_like(clients.samples) if uniform else clients.samples
+        return Weights(average(upload.tensors(), share))

@@ -1,0 +1,19 @@
+"""Local: every client trains alone.
+
+Paper: the lower bound of every federated table. No message is sent, so nothing is aggregated.
+Variants: none. Tables: FedLoG 1, 2, 9.
+Known differences: none; the model is the FED-PUB code's unmasked GCN, as byte counts show for FedLoG's baselines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fgl_repro.fl.method import Method
+
+
+@dataclass
+class Local(Method):
+    name: ClassVar[str] = "local"
+    display: ClassVar[str] = "Local"

@@ -1,0 +1,66 @@
+"""K two-layer GCNs with a linear classifier, as one stacked model (FED-PUB's architecture)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor
+
+from fgl_repro.nn.ops import dropout, fan_in, glorot, linear
+
+if TYPE_CHECKING:
+    from fgl_repro.nn.view import View
+
+Params = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class GCN:
+    """d -> hidden -> hidden -> C: two graph convolutions (bias after propagation), ReLU and dropout, then linear.
+
+    Parameters, each with a leading client axis: ``W1 [K, d, H]``, ``b1 [K, H]``, ``W2 [K, H, H]``, ``b2 [K, H]``,
+    ``W3 [K, H, C]``, ``b3 [K, C]``.
+    """
+
+    num_features: int
+    num_classes: int
+    hidden: int = 128
+    dropout: float = 0.5
+
+    def init(self, rng: Generator) -> Params:
+        """One model's initial weights (no client axis): Glorot convolutions, zero conv biases, default linear."""
+        d, h, c = self.num_features, self.hidden, self.num_classes
+        return {
+            "W1": glorot((d, h), rng),
+            "b1": torch.zeros(h),
+            "W2": glorot((h, h), rng),
+            "b2": torch.zeros(h),
+            "W3": fan_in((h, c), h, rng),
+            "b3": fan_in((c,), h, rng),
+        }
+
+    def embed(self, params: Params, view: View, rng: Generator | None = None) -> Tensor:
+        """Second convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
+        hidden = torch.relu(self._first(params, view))
+        if rng is not None:
+            hidden = dropout(hidden, self.dropout, rng)
+        clients = view.num_clients
+        hidden = torch.bmm(hidden, params["W2"]).flatten(0, 1)
+        return view.outer(hidden).view(clients, -1, self.hidden) + params["b2"].unsqueeze(1)
+
+    def __call__(self, params: Params, view: View, rng: Generator | None = None) -> Tensor:
+        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        hidden = torch.relu(self.embed(params, view, rng))
+        if rng is not None:
+            hidden = dropout(hidden, self.dropout, rng)
+        return linear(hidden, params["W3"], params["b3"])
+
+    def _first(self, params: Params, view: View) -> Tensor:
+        if view.dense is not None:
+            return linear(view.dense, params["W1"], params["b1"])
+        assert view.sparse is not None and view.inner is not None
+        clients = view.num_clients
+        mixed = view.inner(view.sparse(params["W1"].flatten(0, 1)))
+        return mixed.view(clients, -1, self.hidden) + params["b1"].unsqueeze(1)

@@ -1,0 +1,45 @@
+"""Small stacked operations: dropout, linear maps, initialisers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+
+def dropout(x: Tensor, p: float, rng: Generator) -> Tensor:
+    """Inverted dropout with a mask drawn eight bytes at a time.
+
+    A fresh ``bernoulli_`` mask is the most expensive operation of a small GCN's step. One 64-bit draw gives eight
+    elements here; p is thereby rounded to a multiple of 1/256 (exact for 0.5), and the scale uses the rounded value.
+    """
+    level = round(p * 256)
+    if level == 0:
+        return x
+    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device)
+    words.random_(torch.iinfo(torch.int64).min, None, generator=rng)
+    keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= level
+    return x * keep * (256 / (256 - level))
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``x @ weight + bias`` per client: ``[K, n, in] x [K, in, out] + [K, out]``."""
+    return torch.baddbmm(bias.unsqueeze(1), x, weight)
+
+
+def glorot(shape: tuple[int, int], rng: Generator) -> Tensor:
+    """U(-a, a) with a = sqrt(6 / (in + out)), ``[in, out]``."""
+    bound = math.sqrt(6 / sum(shape))
+    return torch.empty(shape).uniform_(-bound, bound, generator=rng)
+
+
+def fan_in(shape: tuple[int, ...], fan: int, rng: Generator) -> Tensor:
+    """U(-a, a) with a = 1 / sqrt(fan): torch's default for linear weights and biases."""
+    bound = 1 / math.sqrt(fan)
+    return torch.empty(shape).uniform_(-bound, bound, generator=rng)
+
+
+def stack(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
+    """K copies of one model's tensors along a new leading axis."""
+    return {name: t.unsqueeze(0).expand(clients, *t.shape).contiguous() for name, t in single.items()}

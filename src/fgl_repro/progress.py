@@ -1,0 +1,103 @@
+"""What a sweep shows while it runs: one bar, or a plain line every half minute when nobody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+# Rough relative cost of a run before anything was recorded: the graphs' sizes, cheapest first.
+PRIOR = {
+    "cora": 3.0,
+    "citeseer": 4.0,
+    "photo": 10.0,
+    "actor": 10.0,
+    "pubmed": 15.0,
+    "computers": 20.0,
+    "cs": 60.0,
+    "physics": 120.0,
+}
+EVERY = 30.0
+
+
+def features(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
+    """What the duration of a run depends on most: data set, world, method, clients."""
+    return (
+        identity["dataset"]["name"],
+        identity["setting"]["world"],
+        identity["method"]["name"],
+        identity["partitioner"]["clients"],
+    )
+
+
+class Costs:
+    """Expected seconds of a run: the mean of the recorded runs most like it, else a guess from the graph's size."""
+
+    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        for record in records:
+            seconds = record.get("seconds", {}).get("total")
+            if isinstance(seconds, int | float):
+                self.learn(record["config"], float(seconds))
+
+    def learn(self, identity: Mapping[str, Any], seconds: float) -> None:
+        """Add a run's measured seconds."""
+        for key in self._keys(identity):
+            self._seen[key].append(seconds)
+
+    def seconds(self, identity: Mapping[str, Any]) -> float:
+        """Expected seconds of a run with this science config."""
+        for key in self._keys(identity):
+            if key in self._seen:
+                return sum(self._seen[key]) / len(self._seen[key])
+        return PRIOR.get(identity["dataset"]["name"], 30.0)
+
+    @staticmethod
+    def _keys(identity: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        dataset, world, method, clients = features(identity)
+        return [(dataset, world, method, clients), (dataset, method, clients), (dataset, method), (dataset,)]
+
+
+class Progress:
+    """Runs done, what is running, time left. ``tick`` often; it draws when there is something to say."""
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._started = self._last = time.monotonic()
+        self._done, self._total = 0, total
+        shape = "{desc}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+        interactive = self._stream.isatty() and total > 0
+        self._bar = tqdm(total=total, file=self._stream, bar_format=shape, leave=False) if interactive else None
+
+    def advance(self) -> None:
+        """One run more is done, failed or found finished elsewhere."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update(1)
+
+    def tick(self, current: str, left: float) -> None:
+        """Args: current: what runs now; left: expected seconds until the end."""
+        ahead = str(timedelta(seconds=round(left)))
+        if self._bar is not None:
+            self._bar.set_description_str(f"{current[:48]:<48} ", refresh=False)
+            self._bar.set_postfix_str(f"about {ahead} left")
+        elif time.monotonic() - self._last >= EVERY:
+            self._last = time.monotonic()
+            print(f"{self._done}/{self._total} runs, about {ahead} left, now {current}", file=self._stream, flush=True)
+
+    def say(self, sentence: str) -> None:
+        """A line that does not break the bar."""
+        if self._bar is not None:
+            self._bar.write(sentence, file=self._stream)
+        else:
+            print(sentence, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Leave the terminal clean."""
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,182 @@
+"""One run, top to bottom: data, partition, world, rounds, selection, probes, record."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fgl_repro import __version__, data, setting
+from fgl_repro.config import Config, cell_of, key_of, science
+from fgl_repro.device import pick_device, prepare
+from fgl_repro.errors import UserError
+from fgl_repro.federation import Probe, World
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.rounds import Report, Training, train
+from fgl_repro.metrics import measure
+from fgl_repro.nn.gcn import GCN, Params
+from fgl_repro.nn.view import View, Views
+from fgl_repro.provenance import git_state, now, versions
+
+Curves = dict[str, list[float]]
+
+
+@dataclass
+class Outcome:
+    """A record (plain JSON types) and the per-round curves that go with it."""
+
+    record: dict[str, Any]
+    curves: Curves
+
+
+def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outcome:
+    """Compute one run. Writes nothing: storing the outcome is the caller's business.
+
+    Args:
+        config: Fully resolved configuration.
+        report: Called after each round with its loss, validation accuracy and further curves.
+        slot: Number of this worker; ``runtime.device=auto`` spreads workers over the GPUs.
+
+    Raises:
+        UserError: Something the user can mend (data, sizes, device, a diverged loss).
+    """
+    start = time.perf_counter()
+    device = pick_device(config.runtime.device, slot)
+    prepare(device, config.runtime.threads, config.runtime.deterministic)
+    graph = data.load(config.dataset.name, Path(config.paths.cache), config.dataset.features)
+    world = setting.build(
+        config.setting.world,
+        graph,
+        config.partitioner.name,
+        config.partitioner.clients,
+        config.setting.hops,
+        config.setting.crop,
+        tuple(config.protocol.split),
+        config.protocol.split_seed,
+    )
+    views = Views(device)
+    model = build_model(config, graph.num_features, graph.num_classes)
+    clients = Clients(world, model, config.method, config.protocol, config.seed, views)
+    validation = views.of(world.graph, world.validation.rows)
+    prober = Prober(world, clients, views)
+    ready = time.perf_counter()
+    training = train(
+        config.method,
+        clients,
+        validation,
+        config.protocol.rounds,
+        config.protocol.local_epochs,
+        prober.accuracies if config.runtime.curves == "all" else None,
+        report,
+    )
+    trained = time.perf_counter()
+    metrics = prober.both(training)
+    done = time.perf_counter()
+    seconds = {"setup": ready - start, "train": trained - ready, "probes": done - trained, "total": done - start}
+    record = base_record(config) | {
+        "status": "ok",
+        "data": {"fingerprint": graph.fingerprint},
+        "partition": world.facts,
+        "world": {
+            "missing": [list(m) for m in world.missing],
+            "train_nodes": world.class_counts.sum(1).tolist(),
+            "validation_nodes": validation.counts.int().tolist(),
+        },
+        "selection": {
+            "best_round": training.best_round,
+            "last_round": training.last_round,
+            "validation_best": training.curves["validation"][training.best_round],
+            "validation_last": training.curves["validation"][training.last_round],
+        },
+        "metrics": metrics,
+        "bytes": training.ledger.as_dict(),
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "peak_memory_mb": _peak_memory(device),
+        "device": str(device),
+        "threads": config.runtime.threads,
+    }
+    return Outcome(record, training.curves)
+
+
+def build_model(config: Config, num_features: int, num_classes: int) -> GCN:
+    """The stacked architecture of ``config.model``."""
+    models = {"gcn": GCN}
+    if config.model.name not in models:
+        raise UserError(f"model.name={config.model.name} is unknown: choose {', '.join(models)}.")
+    return models[config.model.name](num_features, num_classes, config.model.hidden, config.model.dropout)
+
+
+def base_record(config: Config) -> dict[str, Any]:
+    """What every record holds, finished or failed: identity and provenance."""
+    return {
+        "format": 1,
+        "key": key_of(config),
+        "cell": cell_of(config),
+        "status": "failed",
+        "config": science(config),
+        "protocol": config.protocol.name,
+        "versions": {"fgl_repro": __version__, **versions()},
+        "git": git_state(),
+        "written": now(),
+        "error": None,
+        "wandb": {"attempt": 0, "id": None, "url": None},
+    }
+
+
+class Prober:
+    """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
+
+    def __init__(self, world: World, clients: Clients, views: Views) -> None:
+        self.clients, self.views = clients, views
+        self.probes = (world.validation, *world.probes)
+        self._groups: list[tuple[list[Probe], np.ndarray, View]] | None = None
+
+    def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
+        """``{probe: averages}`` of the clients' own models."""
+        weights = self.clients.method.weights(trained, training=False)
+        found: dict[str, dict[str, Any]] = {}
+        with torch.no_grad():
+            for probes, rows, view in self._prepared():
+                predicted = self.clients.model(weights, view).argmax(-1).flatten()[view.slots].cpu().numpy()
+                for probe in probes:
+                    found[probe.name] = measure(probe, predicted[np.searchsorted(rows, probe.rows)])
+        return {probe.name: found[probe.name] for probe in self.probes}
+
+    def accuracies(self, trained: Params) -> dict[str, float]:
+        """The printed accuracy of every test probe, for curves; NaN for a probe without rows."""
+        measured = self.metrics(trained)
+        names = [probe.name for probe in self.probes[1:]]
+        return {n: float("nan") if measured[n]["accuracy"] is None else measured[n]["accuracy"] for n in names}
+
+    def both(self, training: Training) -> dict[str, dict[str, Any]]:
+        """Every probe at the best validation round and at the last."""
+        best, last = self.metrics(training.best), self.metrics(training.last)
+        return {name: {"best": best[name], "last": last[name]} for name in best}
+
+    def _prepared(self) -> list[tuple[list[Probe], np.ndarray, View]]:
+        """Probes on the same graph share one forward pass."""
+        if self._groups is None:
+            by_graph: dict[int, list[Probe]] = {}
+            for probe in self.probes:
+                by_graph.setdefault(id(probe.graph), []).append(probe)
+            self._groups = []
+            for probes in by_graph.values():
+                rows = np.unique(np.concatenate([probe.rows for probe in probes]))
+                self._groups.append((probes, rows, self.views.of(probes[0].graph, rows)))
+        return self._groups
+
+
+def _peak_memory(device: torch.device) -> float:
+    """Megabytes: of the GPU's allocator, or of this process (on CPU; the peak of all runs it has made)."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
+
+

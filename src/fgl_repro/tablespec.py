@@ -1,0 +1,242 @@
+"""A paper table as data: ``conf/table/*.yaml``, and the grid of runs it asks for.
+
+The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from fgl_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
+
+FORMATS = ("percent", "fraction")
+SPELLING = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "photo": "Photo",
+    "computers": "Computers",
+    "cs": "CS",
+    "physics": "Physics",
+    "actor": "Actor",
+}
+
+
+def spelled(dataset: str) -> str:
+    """A data set's name as papers print it."""
+    return SPELLING.get(dataset, dataset)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found."""
+
+    name: str
+    method: str
+    overrides: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def variant(self) -> str:
+        """Version of the method, where the row names one."""
+        return str(self.overrides.get("method.variant", ""))
+
+    @property
+    def id(self) -> str:
+        """``fedpub-release``: what ``--methods`` and results call this row."""
+        return f"{self.method}-{self.variant}" if self.variant else self.method
+
+    @property
+    def label(self) -> str:
+        """``FED-PUB (release)``: what tables print, so that the version that ran is always in sight."""
+        return f"{self.name} ({self.variant})" if self.variant else self.name
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a table with one probe of one setting.
+
+    Attributes:
+        name: As printed, e.g. ``2a``.
+        setting: Option of ``conf/setting`` whose runs are read.
+        probe: Which of the run's probes.
+        reference: Tidy CSV of the printed numbers, below ``fgl_repro/reference``.
+        reference_setting: Value of that CSV's ``setting`` column.
+    """
+
+    name: str
+    title: str
+    setting: str
+    probe: str
+    reference: str
+    reference_setting: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table, before it is averaged over seeds."""
+
+    panel: Panel
+    row: Row
+    dataset: str
+    clients: int
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """``conf/table/<name>.yaml``."""
+
+    name: str
+    paper: str
+    table: str
+    title: str
+    rows: tuple[Row, ...]
+    datasets: tuple[str, ...]
+    clients: tuple[int, ...]
+    seeds: tuple[int, ...]
+    partitioner: str
+    protocols: tuple[str, ...]
+    metric: str
+    format: str
+    panels: tuple[Panel, ...]
+
+    def cells(self) -> Iterator[Cell]:
+        """Every number of the table: by panel, data set, clients, row."""
+        for panel in self.panels:
+            for dataset in self.datasets:
+                for clients in self.clients:
+                    for row in self.rows:
+                        yield Cell(panel, row, dataset, clients)
+
+    def config(self, cell: Cell, protocol: str, seed: int) -> Config:
+        """The run of ``cell`` at ``seed``, before any tuning."""
+        overrides = tuple(cell.row.overrides.items())
+        base = _built(
+            cell.row.method, overrides, cell.dataset, cell.clients, cell.panel.setting, self.partitioner, protocol
+        )
+        out = copy.deepcopy(base)
+        out.seed = seed
+        return out
+
+    def narrow(
+        self,
+        datasets: Sequence[str] = (),
+        clients: Sequence[int] = (),
+        methods: Sequence[str] = (),
+        seeds: Sequence[int] = (),
+    ) -> TableSpec:
+        """The part of the table that was asked for; an empty list keeps the whole axis.
+
+        Raises:
+            UserError: Something that the table does not have.
+        """
+        known = {row.method for row in self.rows} | {row.id for row in self.rows}
+        self._within("datasets", datasets, self.datasets)
+        self._within("clients", clients, self.clients)
+        self._within("seeds", seeds, self.seeds)
+        self._within("methods", methods, sorted(known))
+        return replace(
+            self,
+            datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
+            clients=tuple(k for k in self.clients if not clients or k in clients),
+            seeds=tuple(s for s in self.seeds if not seeds or s in seeds),
+            rows=tuple(r for r in self.rows if not methods or r.method in methods or r.id in methods),
+        )
+
+    def _within(self, axis: str, asked: Sequence[Any], has: Sequence[Any]) -> None:
+        for item in asked:
+            if item not in has:
+                choices = ", ".join(map(str, has))
+                raise UserError(f"{self.name} has no {axis} {item}: choose from {choices}.")
+
+
+@cache
+def _built(
+    method: str,
+    overrides: tuple[tuple[str, Any], ...],
+    dataset: str,
+    clients: int,
+    setting: str,
+    partitioner: str,
+    protocol: str,
+) -> Config:
+    from fgl_repro.config import build
+
+    return build(
+        dict(overrides),
+        dataset=dataset,
+        partitioner=partitioner,
+        clients=clients,
+        setting=setting,
+        protocol=protocol,
+        method=method,
+    )
+
+
+def _folder() -> Path:
+    from fgl_repro.config import conf_dir
+
+    return conf_dir() / "table"
+
+
+def names() -> list[str]:
+    """Tables one may ask for."""
+    return sorted(p.stem for p in _folder().glob("*.yaml"))
+
+
+def load(name: str) -> TableSpec:
+    """The table called ``name``.
+
+    Raises:
+        UserError: It does not exist, or its yaml says something that is not a table.
+    """
+    path = _folder() / f"{name}.yaml"
+    if not path.exists():
+        raise UserError(f"there is no table {name}: choose from {', '.join(names())}.")
+    return parse(name, path)
+
+
+def parse(name: str, path: Path) -> TableSpec:
+    """Read one table yaml."""
+    try:
+        said = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        assert isinstance(said, dict)
+        spec = TableSpec(
+            name=name,
+            paper=str(said["paper"]),
+            table=str(said["table"]),
+            title=str(said["title"]),
+            rows=tuple(Row(str(r["name"]), str(r["method"]), dict(r.get("overrides", {}))) for r in said["rows"]),
+            datasets=tuple(map(str, said["datasets"])),
+            clients=tuple(map(int, said["clients"])),
+            seeds=tuple(map(int, said["seeds"])),
+            partitioner=str(said["partitioner"]),
+            protocols=tuple(map(str, said["protocols"])),
+            metric=str(said.get("metric", "accuracy")),
+            format=str(said.get("format", "percent")),
+            panels=tuple(_panel(str(key), panel) for key, panel in said["panels"].items()),
+        )
+    except KeyError as error:
+        raise UserError(f"the table {path} lacks {error}: see the other files in that folder.") from None
+    except (AssertionError, TypeError, ValueError, AttributeError, OmegaConfBaseException) as error:
+        raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
+    if spec.format not in FORMATS:
+        raise UserError(f"format: {spec.format} in {path} is unknown: choose {' or '.join(FORMATS)}.")
+    if len({row.id for row in spec.rows}) < len(spec.rows):
+        raise UserError(f"two rows of {path} are the same method and variant: remove one.")
+    return spec
+
+
+def _panel(name: str, said: dict[str, Any]) -> Panel:
+    printed = said["reference"]
+    return Panel(name, str(said["title"]), said["setting"], said["probe"], printed["file"], printed["setting"])

@@ -1,0 +1,107 @@
+"""Fixtures shared by all tests: real graphs where they can be had, and a toy graph that needs nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from fgl_repro.data import load
+from fgl_repro.data.files import DataUnavailableError
+from fgl_repro.graph import Graph
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for torch, imported later, and for child processes
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "network: needs a package index; skips with a reason without one")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Torch on one thread, in tests that use it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path | None:
+    """Folder of raw files named by FGL_DATA, or None."""
+    value = os.environ.get("FGL_DATA")
+    return Path(value) if value and Path(value).is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository's cache folder, or a temporary one where that cannot be written."""
+    folder = Path(__file__).parents[1] / "cache"
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def real_graph(cache: Path) -> Callable[..., Graph]:
+    """``real_graph("cora", features="row")``; the test is skipped, with the reason, if no source has the data."""
+    graphs: dict[tuple[str, str], Graph] = {}
+    absent: dict[str, str] = {}
+
+    def get(name: str, features: str = "row") -> Graph:
+        if name not in absent and (name, features) not in graphs:
+            try:
+                graphs[name, features] = load(name, cache, features)
+            except DataUnavailableError as error:
+                absent[name] = str(error)
+        if name in absent:
+            pytest.skip(absent[name])
+        return graphs[name, features]
+
+    return get
+
+
+def stochastic_block_graph(
+    sizes: tuple[int, ...] = (44, 34, 26, 16),
+    features: int = 16,
+    inside: float = 0.12,
+    across: float = 0.012,
+    seed: int = 0,
+) -> Graph:
+    """Stochastic block model with class-dependent binary features, row-normalised; no node is isolated.
+
+    Node ids are shuffled, so classes are not contiguous. ``features`` must be at least the number of classes.
+    """
+    rng = np.random.default_rng(seed)
+    classes, n = len(sizes), sum(sizes)
+    labels = rng.permutation(np.repeat(np.arange(classes), sizes)).astype(np.int64)
+    probability = np.where(labels[:, None] == labels[None, :], inside, across)
+    upper = np.triu(rng.random((n, n)) < probability, k=1)
+    for node in range(n):  # one sure neighbour of the same class each
+        peers = np.flatnonzero((labels == labels[node]) & (np.arange(n) != node))
+        upper[tuple(sorted((node, int(rng.choice(peers)))))] = True
+    own_word = np.arange(features)[None, :] % classes == labels[:, None]
+    words = rng.random((n, features)) < np.where(own_word, 0.5, 0.1)
+    words[np.arange(n), labels] = True
+    bag = words.astype(np.float32)
+    return Graph(
+        name="toy",
+        features=sp.csr_matrix(bag / bag.sum(axis=1, keepdims=True)),
+        adjacency=sp.csr_matrix((upper | upper.T).astype(np.float32)),
+        labels=labels,
+        num_classes=classes,
+        original_id=np.arange(n, dtype=np.int32),
+    )
+
+
+@pytest.fixture(scope="session")
+def toy_graph() -> Graph:
+    """120 nodes, 4 classes of different sizes, 16 features."""
+    return stochastic_block_graph()

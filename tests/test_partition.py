@@ -1,0 +1,118 @@
+"""Partitioners: published facts, coverage, repeatability, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from fgl_repro.errors import UserError
+from fgl_repro.graph import Graph, array_hash
+from fgl_repro.partition import edge_cut, membership
+
+FACTS = json.loads((Path(__file__).parent / "data" / "partition_facts.json").read_text())
+RealGraph = Callable[[str], Graph]
+
+
+def graph_of(num_nodes: int, edges: list[tuple[int, int]], name: str = "toy", classes: int = 2) -> Graph:
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    adjacency = sp.csr_matrix((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(num_nodes, num_nodes))
+    adjacency.sort_indices()
+    return Graph(
+        name=name,
+        features=sp.identity(num_nodes, dtype=np.float32, format="csr"),
+        adjacency=adjacency,
+        labels=np.arange(num_nodes) % classes,
+        num_classes=classes,
+        original_id=np.arange(num_nodes, dtype=np.int32),
+    )
+
+
+def ring(num_nodes: int) -> Graph:
+    return graph_of(num_nodes, [(i, (i + 1) % num_nodes) for i in range(num_nodes)])
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_published_memberships_have_the_published_cuts(name: str, real_graph: RealGraph) -> None:
+    graph, facts = real_graph(name), FACTS[name]
+    assert (graph.num_nodes, graph.num_edges) == (facts["nodes"], facts["edges"])
+    assert array_hash(graph.original_id.astype("<i4"))[:12] == facts["lcc_hash"]
+    for parts, expected in facts["parts"].items():
+        found = membership("published", graph, int(parts), seed=0)
+        assert found.source == "stored METIS 5.1.0"
+        assert {"cut": found.cut, "hash": found.hash} == expected
+        assert sum(found.sizes) == graph.num_nodes
+        assert len(found.sizes) == int(parts)
+
+
+def test_published_ignores_the_seed(real_graph: RealGraph) -> None:
+    graph = real_graph("cora")
+    assert membership("published", graph, 4, seed=0).hash == membership("published", graph, 4, seed=9).hash
+
+
+@pytest.mark.parametrize("case", ["another number of parts", "cropped graph", "another data set"])
+def test_published_says_when_it_falls_back(case: str, real_graph: RealGraph) -> None:
+    graph, parts = real_graph("cora"), 4
+    if case == "another number of parts":
+        parts = 7
+    elif case == "cropped graph":
+        graph = graph.subgraph(np.arange(5, graph.num_nodes))
+    else:
+        graph = ring(40)
+    found = membership("published", graph, parts, seed=0)
+    assert found.source.startswith("pymetis ")
+    assert found.source.endswith("(no stored membership for this graph)")
+    assert found.hash == membership("metis", graph, parts, seed=0).hash
+
+
+def test_cut_counts_each_edge_between_parts_once() -> None:
+    graph = graph_of(5, [(0, 1), (1, 2), (2, 3), (0, 4)])
+    assert edge_cut(graph, np.array([0, 0, 1, 1, 2])) == 2
+
+
+@pytest.mark.parametrize("name", ["metis", "random"])
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_parts_cover_the_graph(name: str, parts: int) -> None:
+    graph = ring(60)
+    found = membership(name, graph, parts, seed=3)
+    assert found.part.dtype == np.int64
+    assert np.array_equal(np.bincount(found.part, minlength=parts), found.sizes)
+    assert found.cut == sum(found.part[i] != found.part[(i + 1) % 60] for i in range(60))
+
+
+@pytest.mark.parametrize("name", ["metis", "random"])
+def test_same_seed_same_parts(name: str, real_graph: RealGraph) -> None:
+    graph = real_graph("cora")
+    assert membership(name, graph, 4, seed=1).hash == membership(name, graph, 4, seed=1).hash
+    hashes = {membership(name, graph, 4, seed=seed).hash for seed in range(4)}
+    assert len(hashes) == 4
+
+
+def test_random_parts_are_balanced() -> None:
+    assert sorted(membership("random", ring(11), 3, seed=0).sizes) == [3, 4, 4]
+
+
+def test_hash_uses_two_bytes_above_256_parts() -> None:
+    found = membership("random", ring(600), 300, seed=0)
+    assert found.hash == array_hash(found.part.astype("<u2"))[:10]
+    assert found.hash != array_hash(found.part.astype("u1"))[:10]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "message"),
+    [
+        ("louvian", 2, r"There is no partitioner\.name=louvian; choose one of metis, published, random\."),
+        ("random", 0, r"0 parts were asked for; partitioner\.clients must be at least 1\."),
+        ("random", 7, r"toy has 6 nodes, too few for 7 parts; lower partitioner\.clients\."),
+        ("metis", 5, r"pymetis \S+ left part \d of 5 of toy empty; lower partitioner\.clients"),
+    ],
+)
+def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
+    star = graph_of(6, [(0, i) for i in range(1, 6)])
+    with pytest.raises(UserError, match=message):
+        membership(name, star, parts, seed=0)

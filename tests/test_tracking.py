@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import wandb_log
 
 KEY, CELL = "0123456789abcdef" * 4, "fedcba9876543210" * 4
-CURVES = {"round": [0, 1, 2], "loss": [1.5, 0.75, 0.5], "validation": [0.25, None, 0.875]}
+CURVES: dict[str, list[Any]] = {"round": [0, 1, 2], "loss": [1.5, 0.75, 0.5], "validation": [0.25, None, 0.875]}
 RECORD: dict[str, Any] = {
     "format": 1,
     "key": KEY,
@@ -66,7 +66,9 @@ def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def _runs(folder: Path) -> list[wandb_log.OfflineRun]:
-    return [wandb_log.read(path) for path in sorted((folder / "wandb").glob("offline-run-*"), key=lambda p: p.name[-3:])]
+    return [
+        wandb_log.read(path) for path in sorted((folder / "wandb").glob("offline-run-*"), key=lambda p: p.name[-3:])
+    ]
 
 
 def test_pushed_record_is_what_the_offline_file_says(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_pushed_record_is_what_the_offline_file_says(tmp_path: Path) -> None:
     assert seen.run.display_name == "fedpub-cora-3c-closed_set-s2-012345"
     assert seen.run.run_group == CELL[:12]
     assert (seen.run.project, seen.run.job_type) == ("tables", "table1")
-    assert list(seen.run.tags) == ["fedlog", "fedpub", "paper", "cora", "closed_set"]
+    assert list(seen.run.tags) == ["fedlog", "fedpub", "fedpub-paper", "cora", "closed_set"]
     for axis, value in RECORD["config"].items():
         assert seen.config[axis] == value
     assert (seen.config["record_key"], seen.config["cell"]) == (KEY, CELL)
@@ -139,9 +141,13 @@ def test_every_push_of_a_record_gets_an_id_of_its_own(tmp_path: Path) -> None:
 
 
 def test_exception_closes_the_run_as_failed_and_passes(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="boom"), tracking.Live(RECORD, dir=tmp_path) as live:
-        live.log(0, {"loss": 1.0})
-        raise RuntimeError("boom")
+    def run() -> None:
+        with tracking.Live(RECORD, dir=tmp_path) as live:
+            live.log(0, {"loss": 1.0})
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        run()
     (seen,) = _runs(tmp_path)
     assert seen.exit_code == 1
     assert seen.history == [{"round": 0, "loss": 1.0}]

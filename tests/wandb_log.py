@@ -20,6 +20,7 @@ def records(path: Path) -> list[Any]:
     """Every protobuf ``Record`` of an offline run file, in order."""
     from wandb.proto import wandb_internal_pb2
 
+    messages: Any = wandb_internal_pb2  # generated code that type checkers cannot see into
     data = path.read_bytes()
     assert data[:4] == b":W&B"
     out, parts, at = [], b"", HEADER
@@ -33,7 +34,7 @@ def records(path: Path) -> list[Any]:
         parts += data[at + HEADER : at + HEADER + length]
         at += HEADER + length
         if kind in (1, 4):
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(parts)
             out.append(record)
             parts = b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -10,11 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: taking over is then merely unlikely to collide, not impossible
-    fcntl = None  # type: ignore[assignment]
 
 STALE_AFTER = 6 * 3600.0  # seconds without a sign of life from another host
 BLANK_AFTER = 60.0  # seconds after which an empty claim is a process that was killed while writing it
@@ -90,9 +86,6 @@ def is_stale(path: Path) -> bool:
 @contextmanager
 def _takeover_lock(folder: Path) -> Iterator[None]:
     """One taker at a time: else the second of two would remove the first one's fresh claim."""
-    if fcntl is None:
-        yield
-        return
     with open(folder / ".claims.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

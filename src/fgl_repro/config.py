@@ -29,8 +29,6 @@ AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
 
 def _how(default: Any) -> Any:
     """A field that says how to run or report, never what is computed; left out of the identity."""
-    if isinstance(default, list | dict):
-        return field(default_factory=lambda: copy.copy(default), metadata={"science": False})
     return field(default=default, metadata={"science": False})
 
 
@@ -85,7 +83,7 @@ class ProtocolConfig:
     name: str = _how(MISSING)
     selection: str = _how("best_validation")
     ddof: int = _how(0)
-    tuning: dict[str, Any] = _how({})
+    tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
 
 
 @dataclass
@@ -121,6 +119,7 @@ class LoggerConfig:
 class PathsConfig:
     cache: str = "cache"
     records: str = "results/records"
+    outputs: str = "outputs"
 
 
 @dataclass
@@ -164,9 +163,16 @@ def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
     return table[name] if name in table else table["default"]
 
 
+def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
+    """Resolver ``${by_method:{local:0.001,default:0.01}}``: the entry of the run's method."""
+    method = OmegaConf.get_type(_root_.method)
+    return table.get(getattr(method, "name", ""), table["default"])
+
+
 def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
     OmegaConf.register_new_resolver("by_dataset", _by_dataset, replace=True)
+    OmegaConf.register_new_resolver("by_method", _by_method, replace=True)
     store = ConfigStore.instance()
     store.store(name="_schema", node=Config)
     for axis in ("dataset", "partitioner", "setting", "protocol", "model", "runtime", "logger", "paths"):
@@ -180,10 +186,12 @@ def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class)."""
     cfg = copy.deepcopy(cfg)
     OmegaConf.resolve(cfg)
-    values = {f.name: OmegaConf.to_object(cfg[f.name]) if OmegaConf.is_config(cfg[f.name]) else cfg[f.name] for f in fields(Config)}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            raise UserError(f"the yaml chosen for {name} has no schema: begin it with `defaults: [_schema, _self_]`.")
+    values: dict[str, Any] = {}
+    for f in fields(Config):
+        node = cfg[f.name]
+        values[f.name] = OmegaConf.to_object(node) if OmegaConf.is_config(node) else node
+        if isinstance(values[f.name], dict):
+            raise UserError(f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [_schema, _self_]`.")
     config = Config(**values)
     return check(config)
 
@@ -277,8 +285,6 @@ def build(overrides: dict[str, Any] | None = None, **choices: str | int) -> Conf
             if group == "partitioner":
                 root.partitioner.clients = clients
     return override(typed(root), overrides or {})
-
-
 
 
 def override(config: Config, overrides: dict[str, Any]) -> Config:

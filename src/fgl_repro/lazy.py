@@ -1,4 +1,4 @@
-"""Torch, imported on first use: ``--help``, ``--cfg job`` and shell completion must not wait for it."""
+"""Torch and what needs it, imported on first use: ``--cfg job`` and shell completion must not wait for them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ class _Lazy:
 if TYPE_CHECKING:
     import torch
     import torch.nn.functional as functional
+
+    from fgl_repro import nn
 else:
     torch = _Lazy("torch")
     functional = _Lazy("torch.nn.functional")
+    nn = _Lazy("fgl_repro.nn")
 
-__all__ = ["functional", "torch"]
+__all__ = ["functional", "nn", "torch"]

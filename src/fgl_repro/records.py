@@ -152,9 +152,7 @@ class RecordStore:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
         columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
-        return {
-            name: [float(x) if x else None for x in values] for name, values in zip(rows[0], columns, strict=True)
-        }
+        return {name: [float(x) if x else None for x in values] for name, values in zip(rows[0], columns, strict=True)}
 
     def files(self) -> list[Path]:
         """Record files in order of name; temporary, failed and set-aside files are not among them."""
@@ -215,6 +213,9 @@ class RecordStore:
 def _curves_text(curves: Curves) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    if "round" not in curves:
+        rounds = range(max(map(len, curves.values()), default=0))
+        curves = {"round": list(rounds), **curves}
     writer.writerow(curves)
     writer.writerows(["" if x is None else x for x in row] for row in zip(*curves.values(), strict=True))
     return out.getvalue()
@@ -233,9 +234,13 @@ class Archive:
         self._store = store
         self._packed = packed
         self._read = store.recover if lenient else store.load
+        self._seen: dict[str, Record | None] = {}
 
     def load(self, key: str) -> Record | None:
-        return self._read(key) or self._packed.get(key)
+        """The finished run of ``key``, read once; records that appear later belong to a new archive."""
+        if key not in self._seen:
+            self._seen[key] = self._read(key) or self._packed.get(key)
+        return self._seen[key]
 
     def load_failed(self, key: str) -> Record | None:
         return self._store.load_failed(key)

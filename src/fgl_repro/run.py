@@ -57,7 +57,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         config.partitioner.clients,
         config.setting.hops,
         config.setting.crop,
-        tuple(config.protocol.split),
+        (config.protocol.split[0], config.protocol.split[1], config.protocol.split[2]),
         config.protocol.split_seed,
     )
     views = Views(device)
@@ -178,5 +178,3 @@ def _peak_memory(device: torch.device) -> float:
         return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
-
-

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import os
+import signal
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
@@ -87,7 +90,7 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
         configs: Runs wanted; repeats (panels that share a world) are done once.
         jobs: Worker processes.
         store: Where records are found and written. Several sweeps, in several shells, may share it.
-        execute: ``module:function`` from a config to an object with ``record`` and ``curves``.
+        execute: ``module:function`` from a config and a worker's ``slot`` to an object with ``record`` and ``curves``.
 
     Returns:
         What was done, found and failed; a run that another shell does is waited for.
@@ -107,10 +110,24 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
     return sweep.summary
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started here is born ignoring Ctrl-C, which a terminal sends to the whole group."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @dataclass
 class _Worker:
     process: SpawnProcess
     pipe: Connection
+    slot: int
     job: Job | None = None
     since: float = 0.0
 
@@ -158,13 +175,15 @@ class _Sweep:
             idle += 1
 
     def _start(self) -> _Worker:
+        slot = min(set(range(len(self.workers) + 1)) - {w.slot for w in self.workers})
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        arguments = (theirs, str(self._store.folder), self._execute, os.getpid())
+        arguments = (theirs, str(self._store.folder), self._execute, os.getpid(), slot)
         process = context.Process(target=worker.serve, args=arguments, daemon=True)
-        process.start()
+        with _deaf():
+            process.start()
         theirs.close()
-        return _Worker(process, ours)
+        return _Worker(process, ours, slot)
 
     def _assign(self) -> None:
         for member in self.workers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,7 +75,9 @@ class Table:
     def narrowed(self, part: TableSpec) -> Table:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
         cells = set(part.cells())
-        return Table(part, self.protocol, self.selection, self.ddof, {c: r for c, r in self.results.items() if c in cells})
+        return Table(
+            part, self.protocol, self.selection, self.ddof, {c: r for c, r in self.results.items() if c in cells}
+        )
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
@@ -169,16 +171,16 @@ def shown(found: Result, selection: str, form: str) -> str:
     if found.status in ("oom", "failed"):
         return "OOM" if found.status == "oom" else "failed"
     if found.status == "empty":
-        return "–"  # noqa: RUF001
+        return "no rows"
     value = found.at(selection)
     text = number(value, form)
     return f"{text} [{value.n} of {found.wanted}]" if value is not None and value.n < found.wanted else text
 
 
-def csv_text(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
-    """CSV with unix line ends, so that the same numbers are the same bytes everywhere."""
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """CSV with unix line ends, so that the same numbers are the same bytes everywhere; columns as in the first row."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, list(columns), lineterminator="\n")
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
@@ -189,12 +191,6 @@ def exact(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
 
 
-LONG = (
-    "paper,table,panel,protocol,dataset,clients,method,name,variant,probe,metric,selection,printed,mean,std,ddof,"
-    "n_seeds,wanted,status,chosen,runs"
-).split(",")
-
-
 def long_rows(table: Table) -> list[dict[str, Any]]:
     """One row a cell and selection."""
     spec = table.spec
@@ -202,7 +198,12 @@ def long_rows(table: Table) -> list[dict[str, Any]]:
     for cell, found in table.results.items():
         for selection in ("best", "last"):
             value = found.at(selection)
-            row = {"paper": spec.paper, "table": spec.table, "panel": cell.panel.name, "protocol": table.protocol}
+            row: dict[str, Any] = {
+                "paper": spec.paper,
+                "table": spec.table,
+                "panel": cell.panel.name,
+                "protocol": table.protocol,
+            }
             row |= {"dataset": cell.dataset, "clients": cell.clients, "method": cell.row.method}
             row |= {"name": cell.row.name, "variant": cell.row.variant, "probe": cell.panel.probe}
             row |= {"metric": spec.metric, "selection": selection, "printed": int(selection == table.selection)}
@@ -234,7 +235,7 @@ def wide_text(table: Table) -> str:
             for row in table.spec.rows:
                 values = [panel.name, selection, row.label, *_wide_row(table, panel, row, selection)]
                 rows.append(dict(zip(columns, values, strict=True)))
-    return csv_text(rows, columns)
+    return csv_text(rows)
 
 
 def _both(table: Table) -> tuple[str, str]:
@@ -282,7 +283,7 @@ def write(table: Table, folder: Path) -> list[Path]:
     """Long CSV, paper-shaped CSV and markdown into ``folder``; returns the files."""
     stem = f"table_{table.spec.table}"
     texts = {
-        f"{stem}.csv": csv_text(long_rows(table), LONG),
+        f"{stem}.csv": csv_text(long_rows(table)),
         f"{stem}_wide.csv": wide_text(table),
         f"{stem}.md": markdown(table),
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from fgl_repro.errors import UserError
 
@@ -216,7 +217,7 @@ def parse(name: str, path: Path) -> TableSpec:
             paper=str(said["paper"]),
             table=str(said["table"]),
             title=str(said["title"]),
-            rows=tuple(Row(str(r["name"]), str(r["method"]), dict(r.get("overrides", {}))) for r in said["rows"]),
+            rows=tuple(Row(_text(r, "name"), _text(r, "method"), dict(r.get("overrides", {}))) for r in said["rows"]),
             datasets=tuple(map(str, said["datasets"])),
             clients=tuple(map(int, said["clients"])),
             seeds=tuple(map(int, said["seeds"])),
@@ -228,7 +229,7 @@ def parse(name: str, path: Path) -> TableSpec:
         )
     except KeyError as error:
         raise UserError(f"the table {path} lacks {error}: see the other files in that folder.") from None
-    except (AssertionError, TypeError, ValueError, AttributeError, OmegaConfBaseException) as error:
+    except (AssertionError, TypeError, ValueError, AttributeError, OmegaConfBaseException, YAMLError) as error:
         raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
     if spec.format not in FORMATS:
         raise UserError(f"format: {spec.format} in {path} is unknown: choose {' or '.join(FORMATS)}.")
@@ -239,4 +240,11 @@ def parse(name: str, path: Path) -> TableSpec:
 
 def _panel(name: str, said: dict[str, Any]) -> Panel:
     printed = said["reference"]
-    return Panel(name, str(said["title"]), said["setting"], said["probe"], printed["file"], printed["setting"])
+    reference = (_text(printed, "file"), _text(printed, "setting"))
+    return Panel(name, _text(said, "title"), _text(said, "setting"), _text(said, "probe"), *reference)
+
+
+def _text(said: dict[str, Any], name: str) -> str:
+    if not isinstance(said[name], str):
+        raise TypeError(f"{name} is {said[name]}, not a word")
+    return str(said[name])

@@ -75,7 +75,8 @@ def run_args(
     clients, seed, key = config["partitioner"]["clients"], config["seed"], record["key"]
     if attempt is None:
         attempt = _mirror(record)["attempt"]
-    own = [*tags, config["protocol"].get("name"), method, config["method"].get("variant"), dataset, world]
+    variant = config["method"].get("variant")
+    own = [*tags, config["protocol"].get("name"), method, variant and f"{method}-{variant}", dataset, world]
     return {
         "project": project,
         "group": record["cell"][:12],
@@ -104,7 +105,7 @@ def summary(record: Mapping[str, Any]) -> dict[str, float | int | str]:
     traffic = _flat(record.get("bytes"), "bytes/")
     out.update(traffic)
     if traffic:
-        out["bytes/total"] = sum(value for value in traffic.values() if not isinstance(value, str))
+        out["bytes/total"] = sum(traffic.values())
     out.update(_flat(record.get("seconds"), "seconds/"))
     out.update(_flat({name: record.get(name) for name in ("peak_memory_mb",)}, ""))
     return out

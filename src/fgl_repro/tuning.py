@@ -44,7 +44,9 @@ def grid(config: Config) -> list[dict[str, Any]]:
         told = ", ".join(f"{method} {count}" for method, count in counts.items())
         raise UserError(f"methods must have the same number of candidates, but {where} gives {told}: even them out.")
     if not counts.get(config.method.name):
-        raise UserError(f"{where} has no tuning candidates for method={config.method.name}: add as many as others have.")
+        raise UserError(
+            f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
+        )
     return [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
 
 

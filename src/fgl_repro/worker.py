@@ -45,14 +45,14 @@ class Answer:
     sentence: str = ""
 
 
-def resolve(path: str) -> Callable[[Any], Any]:
+def resolve(path: str) -> Callable[..., Any]:
     """The function named ``module:function``."""
     module, _, name = path.partition(":")
-    found: Callable[[Any], Any] = getattr(importlib.import_module(module), name)
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
 
 
-def serve(pipe: Connection, folder: str, execute: str, parent: int) -> None:
+def serve(pipe: Connection, folder: str, execute: str, parent: int, slot: int) -> None:
     """Body of a worker process: answer jobs from ``pipe`` until it says None or closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep decides what to stop
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
@@ -64,10 +64,10 @@ def serve(pipe: Connection, folder: str, execute: str, parent: int) -> None:
             return
         if job is None:
             return
-        pipe.send(attempt(job, store, execute))
+        pipe.send(attempt(job, store, execute, slot))
 
 
-def attempt(job: Job, store: RecordStore, execute: str) -> Answer:
+def attempt(job: Job, store: RecordStore, execute: str, slot: int = 0) -> Answer:
     """Do one job unless it is recorded or somebody else is at it; failures become failed records."""
     claim = store.claim(job.key)
     if claim is None:
@@ -79,7 +79,7 @@ def attempt(job: Job, store: RecordStore, execute: str) -> Answer:
         threading.Thread(target=_keep_alive, args=(claim.refresh, done), daemon=True).start()
         started = time.perf_counter()
         try:
-            record, curves = _execute(job, execute)
+            record, curves = _execute(job, execute, slot)
             store.save(record, curves)
             return Answer("done", time.perf_counter() - started)
         except Exception as error:
@@ -90,7 +90,7 @@ def attempt(job: Job, store: RecordStore, execute: str) -> Answer:
             done.set()
 
 
-def _execute(job: Job, execute: str) -> tuple[Record, Any]:
+def _execute(job: Job, execute: str, slot: int) -> tuple[Record, Any]:
     threads = job.config.runtime.threads
     if "torch" not in sys.modules:  # read once, when the libraries load
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -98,7 +98,7 @@ def _execute(job: Job, execute: str) -> tuple[Record, Any]:
     function = resolve(execute)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
-    outcome = function(job.config)
+    outcome = function(job.config, slot=slot)  # auto device: one GPU a worker
     if outcome.record.get("key") != job.key:
         raise RuntimeError(f"the run of {job.key} returned a record of {outcome.record.get('key')}")
     return outcome.record, outcome.curves

@@ -46,7 +46,7 @@ class Clients:
         self.class_counts = torch.from_numpy(world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
         self.prior = self.class_counts / self.samples.unsqueeze(1)
-        initial = model.init(torch_rng("init", seed))
+        initial = method.initial(model, torch_rng("init", seed))
         self.params = _leaves(stack(initial, self.count), device)
         self.personal = _leaves(method.personal(self), device)
         self.adam = StackedAdam(self.trained, protocol.lr, protocol.weight_decay)

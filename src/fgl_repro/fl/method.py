@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fgl_repro.errors import UserError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
-    from fgl_repro.fl.clients import Clients, Params
+    from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.messages import Message
+    from fgl_repro.nn.gcn import GCN, Params
 
 
 @dataclass
@@ -42,6 +43,10 @@ class Method:
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
             )
 
+    def initial(self, model: GCN, rng: Generator) -> Params:
+        """One model's weights before round 0 (no client axis); every client starts from a copy."""
+        return model.init(rng)
+
     def personal(self, clients: Clients) -> Params:
         """Initial trained tensors ``[K, ...]`` beyond the model's weights that belong to each client (masks, ...)."""
         return {}
@@ -66,8 +71,13 @@ class Method:
         """Local objective of each client ``[K]`` from training logits ``[K, r, C]``; default: mean cross-entropy."""
         return clients.cross_entropy(logits)
 
-    def upload(self, clients: Clients, round: int) -> Message | None:
-        """What clients send after local training; None: nothing is shared."""
+    def upload(self, clients: Clients, evaluated: Params) -> Message | None:
+        """What clients send after local training; None: nothing is shared.
+
+        Args:
+            clients: Their state after the local epochs.
+            evaluated: ``weights(trained, training=False)`` of that state, computed anyway for validation.
+        """
         return None
 
     def aggregate(self, clients: Clients, upload: Message) -> Message:

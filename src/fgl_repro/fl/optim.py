@@ -10,7 +10,7 @@ from torch.optim.adam import adam
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.fl.clients import Params
+    from fgl_repro.nn.gcn import Params
 
 
 class StackedAdam:

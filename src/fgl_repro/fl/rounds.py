@@ -74,11 +74,11 @@ def train(
         memory = method.remember(clients, number)
         loss = _fit(method, clients, memory, number, local_epochs)
         with torch.no_grad():
-            upload = method.upload(clients, number)
-            ledger.add("rounds", "up", upload)
             trained = clients.trained
-            logits = clients.model(method.weights(trained, training=False), validation)
-            score = pooled_accuracy(logits, validation)
+            evaluated = method.weights(trained, training=False)
+            upload = method.upload(clients, evaluated)
+            ledger.add("rounds", "up", upload)
+            score = pooled_accuracy(clients.model(evaluated, validation), validation)
             now = {"loss": _finite(loss, number), "validation": score, **(extra(trained) if extra else {})}
             if score >= best_score:
                 best_round, best_score = number, score
@@ -86,8 +86,8 @@ def train(
                     best[name].copy_(value)
             if upload is not None and number + 1 < rounds:
                 incoming = method.aggregate(clients, upload)
-        for name, value in now.items():
-            curves.setdefault(name, []).append(value)
+        for name, point in now.items():
+            curves.setdefault(name, []).append(point)
         if report:
             report(number, now)
     last = {name: value.detach() for name, value in clients.trained.items()}

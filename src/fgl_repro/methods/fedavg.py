@@ -25,6 +25,7 @@ from fgl_repro.lazy import torch
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.gcn import Params
 
 
 @dataclass
@@ -38,7 +39,7 @@ class FedAvg(Method):
     def publish(self, clients: Clients) -> Message:
         return Weights(clients.params)
 
-    def upload(self, clients: Clients, round: int) -> Message:
+    def upload(self, clients: Clients, evaluated: Params) -> Message:
         return Weights(clients.params)
 
     def aggregate(self, clients: Clients, upload: Message) -> Message:

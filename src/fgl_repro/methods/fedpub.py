@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING, ClassVar
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.mixing import mix, softmax_of_cosine
-from fgl_repro.lazy import torch
+from fgl_repro.lazy import nn, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
-    from fgl_repro.fl.clients import Clients, Params
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.gcn import GCN, Params
 
 MASK_OF = {"W1": "M1", "W2": "M2", "W3": "M3"}
 """Name of the mask of each masked weight; biases have none."""
@@ -78,6 +79,12 @@ class FedPub(Method):
     l1: float = 1e-3
     l2: float = 1e-3
 
+    def initial(self, model: GCN, rng: Generator) -> Params:
+        """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
+        single = model.init(rng)
+        hidden, classes = single["W3"].shape
+        return single | {"W3": nn.glorot((hidden, classes), rng), "b3": nn.glorot((1, classes), rng).squeeze(0)}
+
     def personal(self, clients: Clients) -> Params:
         return {mask: torch.ones_like(clients.params[name].detach()) for name, mask in MASK_OF.items()}
 
@@ -89,9 +96,7 @@ class FedPub(Method):
         return out
 
     def begin(self, clients: Clients) -> Message:
-        from fgl_repro.nn.random_graph import random_graph
-
-        graph = random_graph(clients.count, clients.model.num_features, clients.seed, clients.samples.device)
+        graph = nn.random_graph(clients.count, clients.model.num_features, clients.seed, clients.samples.device)
         clients.shared = graph.view
         return Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges)))
 
@@ -112,15 +117,15 @@ class FedPub(Method):
                 loss = loss + self.l2 * sum(drift)
         return loss
 
-    def upload(self, clients: Clients, round: int) -> Upload:
-        weights = self.weights(clients.trained, training=False)
-        embedding = clients.model.embed(weights, clients.shared).mean(1)
+    def upload(self, clients: Clients, evaluated: Params) -> Upload:
+        embedding = clients.model.embed(evaluated, clients.shared).mean(1)
         if self.variant == "release":
             return Upload(clients.params, clients.personal, embedding)
         product = self.weights(clients.trained, training=True)
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 
-    def aggregate(self, clients: Clients, upload: Upload) -> Message:
+    def aggregate(self, clients: Clients, upload: Message) -> Message:
+        assert isinstance(upload, Upload)
         matrix = softmax_of_cosine(upload.embedding, self.tau)
         masks = mix(upload.masks, matrix) if upload.masks is not None else None
         return Download(mix(upload.weights, matrix), masks)

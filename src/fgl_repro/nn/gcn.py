@@ -59,8 +59,9 @@ class GCN:
 
     def _first(self, params: Params, view: View) -> Tensor:
         if view.dense is not None:
-            return linear(view.dense, params["W1"], params["b1"])
-        assert view.sparse is not None and view.inner is not None
+            return view.dense(params["W1"], params["b1"])
+        assert view.sparse is not None
+        assert view.inner is not None
         clients = view.num_clients
         mixed = view.inner(view.sparse(params["W1"].flatten(0, 1)))
         return mixed.view(clients, -1, self.hidden) + params["b1"].unsqueeze(1)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fgl_repro.nn.sparse import SparseOp
+from fgl_repro.nn.sparse import DenseOp, SparseOp
 from fgl_repro.nn.view import View, gcn_norm
 from fgl_repro.streams import numpy_rng, torch_rng
 
@@ -38,7 +38,7 @@ def random_graph(clients: int, num_features: int, seed: int, device: torch.devic
     propagated = SparseOp.of(normal, device)(features)
     copies = sp.csr_matrix(sp.kron(sp.eye_array(clients, dtype=np.float32), normal, format="csr"))
     view = View(
-        dense=propagated.unsqueeze(0).expand(clients, -1, -1),
+        dense=DenseOp(propagated.unsqueeze(0).expand(clients, -1, -1)),
         sparse=None,
         inner=None,
         outer=SparseOp.of(copies, device),

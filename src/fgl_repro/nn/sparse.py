@@ -1,7 +1,8 @@
-"""Sparse products whose transpose is kept for the backward pass."""
+"""Products with a constant matrix whose transpose is kept for the backward pass."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,12 @@ from torch import Tensor
 def csr_tensor(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
     """Torch CSR copy of a SciPy CSR matrix, 32-bit indices (what MKL and cuSPARSE take without conversion)."""
     matrix = sp.csr_matrix(matrix)
+    with warnings.catch_warnings():  # the layout is announced as beta on first use; what we need of it is tested
+        warnings.filterwarnings("ignore", message="Sparse")
+        return _csr(matrix, device)
+
+
+def _csr(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
     return torch.sparse_csr_tensor(
         torch.from_numpy(matrix.indptr.astype(np.int32)),
         torch.from_numpy(matrix.indices.astype(np.int32)),
@@ -22,6 +29,36 @@ def csr_tensor(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
         device=device,
         check_invariants=False,
     )
+
+
+class DenseOp:
+    """Constant inputs of K first layers ``[K, n, d]``; the transpose is laid out once, on the first backward pass."""
+
+    def __init__(self, inputs: Tensor) -> None:
+        self.inputs = inputs
+        self._transpose: Tensor | None = None
+
+    def transpose(self) -> Tensor:
+        """``[K, d, n]``, contiguous: a weight gradient from it is up to twice as fast as from a strided view."""
+        if self._transpose is None:
+            self._transpose = self.inputs.transpose(1, 2).contiguous()
+        return self._transpose
+
+    def __call__(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, d, out]`` and ``[K, out]``."""
+        out: Tensor = _Affine.apply(self, weight, bias)  # type: ignore[no-untyped-call]
+        return out
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, op: DenseOp, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.op = op
+        return torch.baddbmm(bias.unsqueeze(1), op.inputs, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        return None, torch.bmm(ctx.op.transpose(), grad), grad.sum(1)
 
 
 @dataclass(frozen=True)
@@ -37,7 +74,7 @@ class SparseOp:
 
     def __call__(self, dense: Tensor) -> Tensor:
         """``M @ dense`` for ``dense`` ``[cols, F]``."""
-        out: Tensor = _Product.apply(self.forward, self.transpose, dense)
+        out: Tensor = _Product.apply(self.forward, self.transpose, dense)  # type: ignore[no-untyped-call]
         return out
 
 
@@ -48,5 +85,5 @@ class _Product(torch.autograd.Function):
         return matrix @ dense
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
         return None, None, ctx.transpose @ grad.contiguous()

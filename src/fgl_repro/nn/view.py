@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.federation import UnionGraph
-from fgl_repro.nn.sparse import SparseOp, csr_tensor
+from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
 
 SPARSE_BELOW = 0.05
 """Feature density under which a sparse product beats a dense one (measured: 5 against 60 GMAC/s on one core)."""
@@ -69,7 +69,7 @@ class View:
         slots: Position of each given row in the flattened ``[K * r]``, int64 ``[R]``.
     """
 
-    dense: Tensor | None
+    dense: DenseOp | None
     sparse: SparseOp | None
     inner: SparseOp | None
     outer: SparseOp
@@ -104,7 +104,8 @@ class Views:
         outer = adjacency[rows]
         inner_ids = np.unique(outer.indices).astype(np.int64)
         inner_nodes = Padded.of(inner_ids, graph)
-        dense = sparse = inner = None
+        dense: DenseOp | None = None
+        sparse = inner = None
         if propagated is None:
             inner_rows = adjacency[inner_ids]
             input_ids = np.unique(inner_rows.indices).astype(np.int64)
@@ -112,10 +113,10 @@ class Views:
             inner = SparseOp.of(inner_nodes.place(inner_rows[:, input_ids], inputs), self.device)
             sparse = SparseOp.of(self._block_features(graph, inputs), self.device)
         else:
-            dense = torch.zeros(inner_nodes.size, propagated.shape[1], device=self.device)
+            padded = torch.zeros(inner_nodes.size, propagated.shape[1], device=self.device)
             slots, ids = torch.from_numpy(inner_nodes.slot), torch.from_numpy(inner_ids)
-            dense[slots.to(self.device)] = propagated[ids.to(self.device)]
-            dense = dense.view(inner_nodes.clients, inner_nodes.width, -1)
+            padded[slots.to(self.device)] = propagated[ids.to(self.device)]
+            dense = DenseOp(padded.view(inner_nodes.clients, inner_nodes.width, -1))
         mask = torch.from_numpy(outer_nodes.scatter(np.ones(len(rows), np.float32))).to(self.device)
         return View(
             dense=dense,

@@ -1,0 +1,108 @@
+# Every target that needs Python builds .venv first, once; delete .venv to start over.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP_ARGS ?=
+TORCH_ARGS ?=
+ARGS ?=
+T ?= table1
+
+# Raw graphs that lie beside the checkout are used, read-only, unless FGL_DATA says otherwise.
+ifeq ($(origin FGL_DATA), undefined)
+ifneq ($(wildcard ../shared/data/.),)
+export FGL_DATA := $(abspath ../shared/data)
+endif
+endif
+
+empty :=
+comma := ,
+space := $(empty) $(empty)
+# "cora pubmed" and "cora,pubmed" are the same; an empty variable gives no option at all
+option = $(if $(strip $(2)),$(1) $(subst $(space),$(comma),$(strip $(2))))
+NARROW = $(strip $(call option,--datasets,$(DATASETS)) $(call option,--clients,$(CLIENTS)) \
+	$(call option,--methods,$(METHODS)) $(call option,--seeds,$(SEEDS)) $(call option,--protocol,$(PROTOCOL)))
+SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)))
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint type format train table1 table2 table9 tables missing compare show rerun \
+	pack unpack push bench data clean
+
+help: ## this list
+	@echo "usage: make TARGET [VARIABLE=value ...]"
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
+	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
+
+$(STAMP): pyproject.toml setup.py constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fgl_repro needs Python 3.11 or newer: make install PYTHON=python3.11")'
+	$(BIN)/python -m pip install $(PIP_ARGS) -q -c constraints.txt $(TORCH_ARGS) torch
+	$(BIN)/python -m pip install $(PIP_ARGS) -q -c constraints.txt -e ".[dev]"
+	touch $@
+
+install: $(STAMP) ## make .venv with pinned versions (PYTHON=python3.12, TORCH_ARGS="--index-url ..." if wanted)
+
+demo: $(STAMP) ## Table 1 of FedLoG for Cora and 3 clients: five methods, three seeds, beside the paper
+	$(BIN)/fgl-table run table1 --datasets cora --clients 3 --seeds 0,1,2 --protocol fedlog $(call option,--jobs,$(JOBS))
+
+test: export OMP_NUM_THREADS = 1
+test: $(STAMP) ## run the tests (ARGS="-k records -x")
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+train: $(STAMP) ## one run or a Hydra sweep: ARGS="method=fedpub dataset=cora seed=0" (-m for several)
+	$(BIN)/fgl-train $(ARGS)
+
+table1 table2 table9: $(STAMP)
+	$(BIN)/fgl-table run $@ $(SWEEP)
+
+table1: ## FedLoG Table 1: seen graph
+table2: ## FedLoG Table 2: unseen node, missing class, new client
+table9: ## FedLoG Table 9: open set
+
+tables: $(STAMP) ## all of them
+	set -e; for table in table1 table2 table9; do $(BIN)/fgl-table run $$table $(SWEEP); done
+
+missing: $(STAMP) ## commands of the runs table T still lacks (T=table1)
+	$(BIN)/fgl-table missing $(T) $(NARROW)
+
+compare: $(STAMP) ## table T against the printed numbers
+	$(BIN)/fgl-table compare $(T) $(NARROW)
+
+show: $(STAMP) ## table T from the records there are
+	$(BIN)/fgl-table show $(T) $(NARROW)
+
+rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
+	@test -n "$(KEY)" || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }
+	$(BIN)/fgl-table rerun $(KEY)
+
+pack: $(STAMP) ## add the records of all tables to results/<paper>/runs.csv, which is committed
+	$(BIN)/fgl-table pack
+
+unpack: $(STAMP) ## make records from results/<paper>/runs.csv again
+	$(BIN)/fgl-table unpack
+
+push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
+	$(BIN)/fgl-table push $(T) $(NARROW) $(ARGS)
+
+bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clients
+	$(BIN)/python benchmarks/rounds.py $(ARGS)
+
+data: $(STAMP) ## fetch and check all graphs (DATASETS=cora,actor for some)
+	$(BIN)/fgl-data fetch $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)
+	$(BIN)/fgl-data check $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)
+
+clean: ## remove caches of tools and Hydra's outputs; records, data and .venv stay
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build outputs multirun
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,168 @@
+"""The entry point: resolve, look the key up, run what is missing, record, show.
+
+``python -m fgl_repro.train method=fedpub dataset=cora partitioner.clients=10 setting=unseen_node seed=0``
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from fgl_repro import tuning
+from fgl_repro.config import Config, cell_of, conf_dir, key_of, options, register, science, typed
+from fgl_repro.errors import UserError
+from fgl_repro.records import Record, RecordStore
+from fgl_repro.worker import out_of_memory
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.rounds import Report
+
+
+def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0) -> tuple[Record, bool]:
+    """The record of ``config``, computed only if it is missing; and whether it had to be computed.
+
+    Args:
+        live: Log to W&B while the run goes on; otherwise only the record is written and can be pushed later.
+        slot: Number of this job, for spreading jobs over GPUs.
+
+    Raises:
+        UserError: The run is being computed elsewhere, its record is damaged, or the run itself failed.
+    """
+    key = key_of(config)
+    found = None if config.runtime.force else store.load(key)
+    if found is not None:
+        return found, False
+    claim = store.claim(key)
+    if claim is None:
+        raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
+    with claim:
+        try:
+            return _compute(config, store, live, slot), True
+        except Exception as error:
+            status = "oom" if out_of_memory(error) else "failed"
+            store.save_failed(key, cell_of(config), science(config), status, traceback.format_exc())
+            if status == "oom":
+                raise UserError(
+                    f"run {key[:16]} ran out of memory on {config.runtime.device}: "
+                    "use fewer clients, a smaller model.hidden, or another runtime.device."
+                ) from error
+            raise
+
+
+def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Record:
+    from fgl_repro.run import base_record, execute
+    from fgl_repro.tracking import Live
+
+    mode = config.logger.mode if live else "disabled"
+    name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
+    logger = Live(base_record(config), mode=mode, project=config.logger.project, entity=config.logger.entity)
+    with logger, _Bar(name, config.protocol.rounds, config.runtime.progress) as bar:
+
+        def report(number: int, values: dict[str, float]) -> None:
+            bar(number, values)
+            logger.log(number, values)
+
+        outcome = execute(config, report, slot)
+        outcome.record["wandb"] = logger.info
+        store.save(outcome.record, outcome.curves)
+        logger.finish(outcome.record)
+    return outcome.record
+
+
+class _Bar:
+    """One progress bar a run, with loss and validation accuracy; silent when stderr is not a terminal."""
+
+    def __init__(self, name: str, rounds: int, wanted: bool) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=rounds, desc=name, unit="round", disable=None if wanted else True, leave=False)
+
+    def __enter__(self) -> Report:
+        def report(number: int, values: dict[str, float]) -> None:
+            self._bar.set_postfix(loss=f"{values['loss']:.3f}", val=f"{values['validation']:.3f}", refresh=False)
+            self._bar.update()
+
+        return report
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()
+
+
+def summary(record: Record, focus: str) -> str:
+    """A finished run in a few lines; the probe that was asked for comes first."""
+    at = record["selection"]
+    names = sorted((n for n in record["metrics"] if n != "validation"), key=lambda n: n != focus)
+    lines = [f"{'probe':<15}{'best validation (round ' + str(at['best_round']) + ')':>30}{'last round':>14}"]
+    for name in [*names, "validation"]:
+        best, last = (record["metrics"][name][which]["accuracy"] for which in ("best", "last"))
+        lines.append(f"{name:<15}{_percent(best):>30}{_percent(last):>14}")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def job(config: Config, live: bool = True, slot: int = 0) -> Record:
+    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself."""
+    store = RecordStore(config.paths.records)
+    for candidate in tuning.candidates(config):
+        obtain(candidate, store, live=False, slot=slot)
+    chosen = tuning.chosen(config, store)
+    assert chosen is not None
+    record, fresh = obtain(chosen.config, store, live, slot)
+    where = store.path(record["key"])
+    knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
+    print(f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}: ", end="")
+    print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+    print(summary(record, config.setting.focus))
+    return record
+
+
+@hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+def _hydra_main(cfg: DictConfig) -> None:
+    config = typed(cfg)
+    multirun = HydraConfig.get().mode == hydra.types.RunMode.MULTIRUN
+    slot = HydraConfig.get().job.num if multirun else 0
+    job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot)
+
+
+def explain(error: Exception) -> str:
+    """Any refusal as one sentence."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MissingConfigException):
+        missing = re.search(r"Could not find '(\w+)/([^']+)'", text)
+        if missing:
+            group, name = missing.groups()
+            return f"{group}={name} does not exist: choose from {', '.join(options(group))}."
+    cause = error.__cause__
+    if cause is not None and not isinstance(error, UserError):
+        text = f"{text.rstrip('.')}: {' '.join(str(cause).split())}"
+    return text
+
+
+def main() -> None:
+    """Console entry: errors a user can mend become one line on stderr and exit status 2."""
+    register()
+    full = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
+    try:
+        _hydra_main()
+    except (UserError, HydraException, OmegaConfBaseException) as error:
+        if full:
+            raise
+        print(f"fgl-train: {explain(error)}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -70,7 +70,7 @@ class Progress:
         self._stream = stream or sys.stderr
         self._started = self._last = time.monotonic()
         self._done, self._total = 0, total
-        shape = "{desc}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+        shape = "{desc} {bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
         interactive = self._stream.isatty() and total > 0
         self._bar = tqdm(total=total, file=self._stream, bar_format=shape, leave=False) if interactive else None
 

@@ -207,6 +207,7 @@ def check(config: Config) -> Config:
         raise UserError(f"protocol.split={split} must be three shares (train, validation, test) that sum to 1.")
     if config.protocol.rounds < 1 or config.protocol.local_epochs < 1:
         raise UserError("protocol.rounds and protocol.local_epochs must be at least 1.")
+    config.method.check()
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"model.dropout={config.model.dropout} must lie in [0, 1).")
     if config.runtime.curves not in ("validation", "all"):

@@ -60,25 +60,10 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         (config.protocol.split[0], config.protocol.split[1], config.protocol.split[2]),
         config.protocol.split_seed,
     )
-    views = Views(device)
-    model = build_model(config, graph.num_features, graph.num_classes)
-    clients = Clients(world, model, config.method, config.protocol, config.seed, views)
-    validation = views.of(world.graph, world.validation.rows)
-    prober = Prober(world, clients, views)
     ready = time.perf_counter()
-    training = train(
-        config.method,
-        clients,
-        validation,
-        config.protocol.rounds,
-        config.protocol.local_epochs,
-        prober.accuracies if config.runtime.curves == "all" else None,
-        report,
-    )
-    trained = time.perf_counter()
-    metrics = prober.both(training)
+    training, metrics, probing = federate(config, world, device, report)
     done = time.perf_counter()
-    seconds = {"setup": ready - start, "train": trained - ready, "probes": done - trained, "total": done - start}
+    seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
     record = base_record(config) | {
         "status": "ok",
         "data": {"fingerprint": graph.fingerprint},
@@ -86,7 +71,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         "world": {
             "missing": [list(m) for m in world.missing],
             "train_nodes": world.class_counts.sum(1).tolist(),
-            "validation_nodes": validation.counts.int().tolist(),
+            "validation_nodes": metrics["validation"]["last"]["counts"],
         },
         "selection": {
             "best_round": training.best_round,
@@ -102,6 +87,32 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         "threads": config.runtime.threads,
     }
     return Outcome(record, training.curves)
+
+
+def federate(
+    config: Config, world: World, device: torch.device, report: Report | None = None
+) -> tuple[Training, dict[str, dict[str, Any]], float]:
+    """Train ``config.method`` in ``world`` and measure every probe.
+
+    Returns:
+        What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes.
+    """
+    views = Views(device)
+    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    clients = Clients(world, model, config.method, config.protocol, config.seed, views)
+    prober = Prober(world, clients, views)
+    training = train(
+        config.method,
+        clients,
+        views.of(world.graph, world.validation.rows),
+        config.protocol.rounds,
+        config.protocol.local_epochs,
+        prober.accuracies if config.runtime.curves == "all" else None,
+        report,
+    )
+    start = time.perf_counter()
+    metrics = prober.both(training)
+    return training, metrics, time.perf_counter() - start
 
 
 def build_model(config: Config, num_features: int, num_classes: int) -> GCN:

@@ -38,6 +38,14 @@ class Method:
     revision: int = 1
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Refuse hyper-parameters that do not exist.
+
+        Raises:
+            UserError: ``variant`` is none of ``variants``.
+        """
         if self.variant not in self.variants:
             raise UserError(
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."

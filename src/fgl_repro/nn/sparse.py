@@ -31,6 +31,14 @@ def _csr(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
     )
 
 
+def product(matrix: Tensor, dense: Tensor) -> Tensor:
+    """``matrix @ dense`` for a CSR matrix; on the CPU without the zero fill and the copy that ``@`` makes first."""
+    if dense.device.type != "cpu":
+        return matrix @ dense
+    out = dense.new_empty(matrix.shape[0], dense.shape[1])
+    return torch.addmm(out, matrix, dense, beta=0, out=out)
+
+
 class DenseOp:
     """Constant inputs of K first layers ``[K, n, d]``; the transpose is laid out once, on the first backward pass."""
 
@@ -82,8 +90,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
         ctx.transpose = transpose
-        return matrix @ dense
+        return product(matrix, dense)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, ctx.transpose @ grad.contiguous()
+        return None, None, product(ctx.transpose, grad.contiguous())

@@ -22,7 +22,8 @@ space := $(empty) $(empty)
 option = $(if $(strip $(2)),$(1) $(subst $(space),$(comma),$(strip $(2))))
 NARROW = $(strip $(call option,--datasets,$(DATASETS)) $(call option,--clients,$(CLIENTS)) \
 	$(call option,--methods,$(METHODS)) $(call option,--seeds,$(SEEDS)) $(call option,--protocol,$(PROTOCOL)))
-SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)))
+SMOKE = $(if $(filter-out 0 no false,$(strip $(FAST))),--fast)
+SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)) $(SMOKE))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint type format train table1 table2 table9 tables missing compare show rerun \
@@ -32,6 +33,7 @@ help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
+	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
 
 $(STAMP): pyproject.toml setup.py constraints.txt
@@ -44,7 +46,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 install: $(STAMP) ## make .venv with pinned versions (PYTHON=python3.12, TORCH_ARGS="--index-url ..." if wanted)
 
 demo: $(STAMP) ## Table 1 of FedLoG for Cora and 3 clients: five methods, three seeds, beside the paper
-	$(BIN)/fgl-table run table1 --datasets cora --clients 3 --seeds 0,1,2 --protocol fedlog $(call option,--jobs,$(JOBS))
+	$(BIN)/fgl-table run table1 --datasets cora --clients 3 --seeds 0,1,2 --protocol fedlog $(strip $(call option,--jobs,$(JOBS)) $(SMOKE))
 
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP) ## run the tests (ARGS="-k records -x")
@@ -97,7 +99,7 @@ push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
 	$(BIN)/fgl-table push $(T) $(NARROW) $(ARGS)
 
 bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clients
-	$(BIN)/python benchmarks/rounds.py $(ARGS)
+	$(BIN)/python -m benchmarks.rounds $(ARGS)
 
 data: $(STAMP) ## fetch and check all graphs (DATASETS=cora,actor for some)
 	$(BIN)/fgl-data fetch $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)

@@ -65,7 +65,9 @@ def main() -> int:
     args = parser.parse_args()
     tried = [[(key, value) for value in values.split(",")] for key, values in (v.split("=", 1) for v in args.values)]
     seeds, store = [int(s) for s in args.seeds.split(",")], RecordStore(args.records)
-    cells = list(itertools.product(args.datasets.split(","), map(int, args.clients.split(",")), args.methods.split(",")))
+    cells = list(
+        itertools.product(args.datasets.split(","), map(int, args.clients.split(",")), args.methods.split(","))
+    )
     grid: dict[tuple[str, int, str], list[tuple[str, Config]]] = {}
     for dataset, clients, method in cells:
         base = configs.build(dataset=dataset, method=method, clients=clients, protocol=args.protocol)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from benchmarks import textbook
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv
 
-from benchmarks import textbook
 from fgl_repro import config as configs
 from fgl_repro import setting
 from fgl_repro.federation import UnionGraph, World
@@ -36,7 +36,7 @@ def make_clients(world: World, config: configs.Config, drop: float) -> Clients:
 
 
 def test_fedavg_follows_separate_models(real_graph: Callable[..., Graph]) -> None:
-    """Cora, K = 5, five rounds without dropout: weights, losses and validation as of K PyG models trained one by one."""
+    """Cora, K = 5, five rounds without dropout: weights, losses and validation as of K PyG models."""
     world = setting.build("closed_set", real_graph("cora"), "published", 5, 2, 0.0, (0.4, 0.3, 0.3), 0)
     config = configs.build(dataset="cora", method="fedavg", clients=5)
     clients = make_clients(world, config, 0.0)
@@ -82,9 +82,7 @@ def test_forward_equals_pyg_layer_by_layer(
 
 
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
-def test_gradients_equal_dense_autograd(
-    toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_equal_dense_autograd(toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hand-written backward passes against autograd on plain dense matrices."""
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
     graph = UnionGraph.induced(toy_graph, [np.arange(60), np.arange(40, 90)])

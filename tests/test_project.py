@@ -88,11 +88,22 @@ def test_make_passes_only_the_options_that_are_given() -> None:
     narrow = [*command, "DATASETS=cora pubmed", "CLIENTS=3,5", "SEEDS=0", "JOBS=2"]
     said = subprocess.run(narrow, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     assert said.strip().endswith("run table1 --datasets cora,pubmed --clients 3,5 --seeds 0 --jobs 2")
+    said = subprocess.run([*command, "FAST=1"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    assert said.strip() == ".venv/bin/fgl-table run table1 --fast"
 
 
 @pytest.mark.parametrize("target", _help_targets())
 def test_make_uses_options_that_the_tools_have(target: str) -> None:
-    given = ["KEY=0123", "DATASETS=cora", "CLIENTS=3", "METHODS=local", "SEEDS=0", "PROTOCOL=fedlog", "JOBS=2"]
+    given = [
+        "KEY=0123",
+        "DATASETS=cora",
+        "CLIENTS=3",
+        "METHODS=local",
+        "SEEDS=0",
+        "PROTOCOL=fedlog",
+        "JOBS=2",
+        "FAST=1",
+    ]
     command = ["make", "-n", "-o", ".venv/.installed", target, *given]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     for line in re.findall(r"fgl-table ([^;\n]+)", said):

@@ -1,8 +1,4 @@
-"""The typed configuration: schema, registration of methods by scanning, identity and key.
-
-Everything that can change a number is *science* and is hashed; everything else (names of protocols, tuning grids,
-where files lie, which device) carries ``science=False`` and is not.
-"""
+"""The typed configuration: registration of methods by scanning, composition, identity and key."""
 
 from __future__ import annotations
 
@@ -10,8 +6,11 @@ import copy
 import hashlib
 import importlib
 import json
+import math
+import os
 import pkgutil
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,121 +18,35 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.errors import UserError
 from fgl_repro.fl.method import Method
+from fgl_repro.schema import AXES, GROUPS, Config, ProtocolConfig, converted, types_of, unknown
 
-AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
+__all__ = [
+    "AXES",
+    "GROUPS",
+    "Config",
+    "ProtocolConfig",
+    "as_plain",
+    "build",
+    "cell_of",
+    "check",
+    "conf_dir",
+    "digest",
+    "key_of",
+    "method_classes",
+    "options",
+    "override",
+    "register",
+    "science",
+    "typed",
+]
 
-
-def _how(default: Any) -> Any:
-    """A field that says how to run or report, never what is computed; left out of the identity."""
-    return field(default=default, metadata={"science": False})
-
-
-@dataclass
-class DatasetConfig:
-    name: str = MISSING
-    features: str = "row"
-    revision: int = 1
-
-
-@dataclass
-class PartitionerConfig:
-    name: str = MISSING
-    clients: int = 3
-    revision: int = 1
-
-
-@dataclass
-class SettingConfig:
-    """``world`` is what is built and hashed; ``focus`` is the probe a person asked to see."""
-
-    world: str = MISSING
-    hops: int = 0
-    crop: float = 0.0
-    revision: int = 1
-    focus: str = _how("seen_graph")
-
-
-@dataclass
-class ProtocolConfig:
-    """Optimisation and evaluation rules shared by all methods of a paper.
-
-    Attributes:
-        split: Shares of training, validation and test nodes.
-        split_seed: Seed of the global split and crop; papers draw one for all run seeds.
-        rounds: Communication rounds R.
-        local_epochs: Full-batch epochs a client trains each round.
-        lr: Adam's learning rate.
-        weight_decay: Adam's coupled L2 factor.
-        selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
-        ddof: Delta degrees of freedom of the printed std.
-        tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.
-    """
-
-    split: list[float] = field(default_factory=lambda: [0.4, 0.3, 0.3])
-    split_seed: int = 0
-    rounds: int = 100
-    local_epochs: int = 1
-    lr: float = 0.01
-    weight_decay: float = 1e-6
-    revision: int = 1
-    name: str = _how(MISSING)
-    selection: str = _how("best_validation")
-    ddof: int = _how(0)
-    tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
-
-
-@dataclass
-class ModelConfig:
-    name: str = "gcn"
-    hidden: int = 128
-    dropout: float = 0.5
-
-
-@dataclass
-class RuntimeConfig:
-    """How to run. ``curves``: ``validation`` (cheap) or ``all`` (every probe every round)."""
-
-    device: str = "auto"
-    threads: int = 1
-    deterministic: bool = False
-    curves: str = "validation"
-    progress: bool = True
-    force: bool = False
-
-
-@dataclass
-class LoggerConfig:
-    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``."""
-
-    mode: str = "offline"
-    project: str = "fgl_repro"
-    entity: str | None = None
-    live_in_sweeps: bool = False
-
-
-@dataclass
-class PathsConfig:
-    cache: str = "cache"
-    records: str = "results/records"
-    outputs: str = "outputs"
-
-
-@dataclass
-class Config:
-    dataset: DatasetConfig = field(default_factory=DatasetConfig)
-    partitioner: PartitionerConfig = field(default_factory=PartitionerConfig)
-    setting: SettingConfig = field(default_factory=SettingConfig)
-    protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    method: Any = MISSING
-    seed: int = 0
-    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    logger: LoggerConfig = field(default_factory=LoggerConfig)
-    paths: PathsConfig = field(default_factory=PathsConfig)
+ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
+"""Variables that the yaml files read."""
 
 
 def conf_dir() -> Path:
@@ -157,16 +70,18 @@ def method_classes() -> dict[str, type[Method]]:
 
 def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_dataset:{cora:0.01,default:0.001}}``: the entry of the run's data set."""
-    name = _root_.dataset.name
-    if name not in table and "default" not in table:
-        raise UserError(f"no value for dataset {name} in {dict(table)}: add it, or a default, to the yaml.")
-    return table[name] if name in table else table["default"]
+    return _entry(table, "dataset", _root_.dataset.name)
 
 
 def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_method:{local:0.001,default:0.01}}``: the entry of the run's method."""
-    method = OmegaConf.get_type(_root_.method)
-    return table.get(getattr(method, "name", ""), table["default"])
+    return _entry(table, "method", getattr(OmegaConf.get_type(_root_.method), "name", ""))
+
+
+def _entry(table: DictConfig, axis: str, name: str) -> Any:
+    if name not in table and "default" not in table:
+        raise UserError(f"no value for {axis} {name} in {dict(table)}: add it, or a default, to the yaml.")
+    return table[name] if name in table else table["default"]
 
 
 def register() -> None:
@@ -175,9 +90,9 @@ def register() -> None:
     OmegaConf.register_new_resolver("by_method", _by_method, replace=True)
     store = ConfigStore.instance()
     store.store(name="_schema", node=Config)
-    for axis in ("dataset", "partitioner", "setting", "protocol", "model", "runtime", "logger", "paths"):
-        schema = {f.name: f.default_factory for f in fields(Config)}[axis]
-        store.store(group=axis, name="_schema", node=schema)
+    for f in fields(Config):
+        if f.name in GROUPS and f.name != "method":
+            store.store(group=f.name, name="_schema", node=f.default_factory)
     for name, cls in method_classes().items():
         store.store(group="method", name=f"_{name}", node=cls)
 
@@ -185,15 +100,30 @@ def register() -> None:
 def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class)."""
     cfg = copy.deepcopy(cfg)
-    OmegaConf.resolve(cfg)
+    try:
+        OmegaConf.resolve(cfg)
+    except InterpolationResolutionError as error:
+        _, marker, told = str(error).partition(f"{UserError.__name__} raised while resolving interpolation: ")
+        if not marker:
+            raise
+        raise UserError(told.splitlines()[0]) from None  # a resolver's own sentence, which OmegaConf has wrapped
+    _known(cfg, "", Config)
     values: dict[str, Any] = {}
     for f in fields(Config):
         node = cfg[f.name]
         values[f.name] = OmegaConf.to_object(node) if OmegaConf.is_config(node) else node
         if isinstance(values[f.name], dict):
             raise UserError(f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [_schema, _self_]`.")
-    config = Config(**values)
-    return check(config)
+        if f.name in GROUPS:
+            _known(node, f"{f.name}.", type(values[f.name]))
+    return check(Config(**values))
+
+
+def _known(node: DictConfig, prefix: str, owner: type) -> None:
+    """Hydra's ``+key=value`` adds keys that nothing would ever read."""
+    for name in node:
+        if name not in {f.name for f in fields(owner)}:
+            raise UserError(unknown(prefix + str(name), owner))
 
 
 def check(config: Config) -> Config:
@@ -207,11 +137,21 @@ def check(config: Config) -> Config:
         raise UserError(f"protocol.split={split} must be three shares (train, validation, test) that sum to 1.")
     if config.protocol.rounds < 1 or config.protocol.local_epochs < 1:
         raise UserError("protocol.rounds and protocol.local_epochs must be at least 1.")
+    for name in ("lr", "weight_decay"):
+        value = getattr(config.protocol, name)
+        if not (math.isfinite(value) and value >= 0):
+            raise UserError(f"protocol.{name}={value} must be a finite number, zero or more.")
+    if config.model.hidden < 1:
+        raise UserError(f"model.hidden={config.model.hidden} leaves no units: give at least 1.")
     config.method.check()
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"model.dropout={config.model.dropout} must lie in [0, 1).")
     if config.runtime.curves not in ("validation", "all"):
         raise UserError(f"runtime.curves={config.runtime.curves} is unknown: choose validation or all.")
+    if config.runtime.threads < 1:
+        raise UserError(f"runtime.threads={config.runtime.threads} computes nothing: give at least 1.")
+    if config.logger.mode not in ("offline", "online", "disabled"):
+        raise UserError(f"logger.mode={config.logger.mode} is unknown: choose offline, online or disabled.")
     return config
 
 
@@ -258,49 +198,71 @@ def _node(group: str, option: str) -> DictConfig:
 
 
 def options(group: str) -> list[str]:
-    """Names one may give for ``group``, from the yaml files."""
-    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml"))
+    """Names one may give for ``group``, from the yaml files; names that begin with an underscore are private."""
+    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml") if not p.stem.startswith("_"))
 
 
-def build(overrides: dict[str, Any] | None = None, **choices: str | int) -> Config:
-    """A config without Hydra's per-call cost: group choices plus dotted overrides.
+def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:
+    """The config Hydra would compose, without Hydra's cost: group choices plus dotted overrides.
 
-    Hydra composes each option once and orthogonal axes are then put together here, so that a table can name a
-    thousand runs in seconds.
+    Hydra composes each option once, orthogonal axes are then put together here, and each combination is kept: a table
+    can name a thousand runs in a fraction of a second.
 
     Args:
         overrides: Dotted key to value, applied last, e.g. ``{"protocol.lr": 0.01}``.
         choices: ``dataset="cora"``, ``method="fedpub"``, ...; ``clients=3`` and ``seed=0`` are shorthands.
+
+    Raises:
+        UserError: A choice, a key or a type that does not exist.
+    """
+    short = {"clients": "partitioner.clients", "seed": "seed"}
+    dotted = {short[name]: value for name, value in choices.items() if name in short}
+    groups = tuple(sorted((name, str(option)) for name, option in choices.items() if name not in short))
+    return override(_combined(groups, tuple(map(os.environ.get, ENVIRONMENT))), {**dotted, **(overrides or {})})
+
+
+@cache
+def _combined(choices: tuple[tuple[str, str], ...], environment: tuple[str | None, ...]) -> Config:
+    """One combination of options. Values may depend on several of them (``by_dataset``), so all are in the cache's key.
+
+    Args:
+        environment: What the yaml files would read, for the cache's key alone.
     """
     root = copy.deepcopy(_node("", ""))
-    for group, option in choices.items():
-        if group == "clients":
-            root.partitioner.clients = option
-        elif group == "seed":
-            root.seed = option
-        else:
-            if option not in options(group):
-                raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
-            clients = root.partitioner.clients
-            root[group] = copy.deepcopy(_node(group, str(option)))
-            if group == "partitioner":
-                root.partitioner.clients = clients
-    return override(typed(root), overrides or {})
+    for group, option in choices:
+        if group not in GROUPS:
+            raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
+        if option not in options(group):
+            raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
+        root[group] = copy.deepcopy(_node(group, option))
+    return typed(root)
 
 
-def override(config: Config, overrides: dict[str, Any]) -> Config:
-    """A copy of ``config`` with dotted keys replaced; unknown keys and wrong types are refused."""
+def override(config: Config, overrides: Mapping[str, Any]) -> Config:
+    """A copy of ``config`` with dotted keys replaced.
+
+    Raises:
+        UserError: A key that does not exist, a value of the wrong type, or a config that can never run.
+    """
     out = copy.deepcopy(config)
     for dotted, value in overrides.items():
         *path, last = dotted.split(".")
         target: Any = out
-        for name in path:
-            target = getattr(target, name, None)
-        if target is None or last not in {f.name for f in fields(target)}:
-            raise UserError(f"{dotted} is not a configuration key: see --cfg job for those that are.")
-        old = getattr(target, last)
-        setattr(target, last, type(old)(value) if isinstance(old, int | float | str) else value)
+        for depth, name in enumerate(path):
+            target = _field(target, name, ".".join(path[: depth + 1]), group=True)
+        _field(target, last, dotted, group=False)
+        try:
+            setattr(target, last, converted(types_of(target.__class__)[last], value))
+        except ValidationError as error:
+            raise UserError(f"{dotted}={value}: {str(error).splitlines()[0]}.") from None
+    out.method = replace(out.method)  # its own checks, again
     return check(out)
+
+
+def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:
+    if name not in types_of(target.__class__) or is_dataclass(getattr(target, name)) != group:
+        raise UserError(unknown(dotted, target.__class__))
+    return getattr(target, name)
 
 
 def as_plain(config: Config) -> dict[str, Any]:

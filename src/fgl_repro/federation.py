@@ -54,7 +54,8 @@ class UnionGraph:
     @cached_property
     def labels(self) -> np.ndarray:
         """Class of each union node, int64 ``[N]``."""
-        return self.base.labels[self.node]
+        labels: np.ndarray = self.base.labels[self.node]
+        return labels
 
 
 @dataclass(frozen=True)

@@ -6,25 +6,33 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from typing import TYPE_CHECKING
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro import tuning
-from fgl_repro.config import Config, cell_of, conf_dir, key_of, options, register, science, typed
+from fgl_repro.config import Config, cell_of, conf_dir, key_of, register, science, typed
 from fgl_repro.errors import UserError
+from fgl_repro.explain import explain
 from fgl_repro.records import Record, RecordStore
 from fgl_repro.worker import out_of_memory
 
 if TYPE_CHECKING:
+    from hydra.conf import HydraConf
+
     from fgl_repro.fl.rounds import Report
+
+REFUSALS = (UserError, HydraException, OmegaConfBaseException)
+"""What a person can mend: one line on stderr, exit status 2. Anything else is a bug and shows its traceback."""
+
+_failed: list[str] = []
+"""Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
 
 
 def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0) -> tuple[Record, bool]:
@@ -45,6 +53,9 @@ def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0)
     if claim is None:
         raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
     with claim:
+        found = None if config.runtime.force else store.load(key)  # somebody may have finished since we looked
+        if found is not None:
+            return found, False
         try:
             return _compute(config, store, live, slot), True
         except Exception as error:
@@ -64,7 +75,13 @@ def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Recor
 
     mode = config.logger.mode if live else "disabled"
     name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
-    logger = Live(base_record(config), mode=mode, project=config.logger.project, entity=config.logger.entity)
+    start = base_record(config)
+    old = store.recover(start["key"]) if config.runtime.force else None
+    if old is not None and old.get("wandb"):
+        start["wandb"] = old["wandb"]  # W&B never takes an id twice: the forced run is the next attempt
+    logger = Live(
+        start, mode=mode, project=config.logger.project, entity=config.logger.entity, tags=[config.protocol.name]
+    )
     with logger, _Bar(name, config.protocol.rounds, config.runtime.progress) as bar:
 
         def report(number: int, values: dict[str, float]) -> None:
@@ -129,39 +146,58 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
-def _hydra_main(cfg: DictConfig) -> None:
-    config = typed(cfg)
-    multirun = HydraConfig.get().mode == hydra.types.RunMode.MULTIRUN
-    slot = HydraConfig.get().job.num if multirun else 0
-    job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot)
+def _hydra_main(cfg: DictConfig) -> float:
+    """One job; returns the validation accuracy, which an optimising sweeper may maximise."""
+    register()  # again: processes of a parallel launcher have not been through main()
+    hydra_config = HydraConfig.get()
+    multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
+    slot = hydra_config.job.num if multirun else 0
+    try:
+        config = typed(cfg)
+        return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+    except REFUSALS as error:
+        if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
+            raise
+        which = f"job {slot} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
+        _complain(which + explain(error))
+        return float("nan")
 
 
-def explain(error: Exception) -> str:
-    """Any refusal as one sentence."""
-    text = " ".join(str(error).split())
-    if isinstance(error, MissingConfigException):
-        missing = re.search(r"Could not find '(\w+)/([^']+)'", text)
-        if missing:
-            group, name = missing.groups()
-            return f"{group}={name} does not exist: choose from {', '.join(options(group))}."
-    cause = error.__cause__
-    if cause is not None and not isinstance(error, UserError):
-        text = f"{text.rstrip('.')}: {' '.join(str(cause).split())}"
-    return text
+def _plain_sweep(hydra_config: HydraConf) -> bool:
+    """Whether jobs run one after the other in this process and nobody reads what they return."""
+    parts = (hydra_config.sweeper, hydra_config.launcher)
+    return all(str(part["_target_"]).rpartition(".")[2] in ("BasicSweeper", "BasicLauncher") for part in parts)
+
+
+def _complain(sentence: str) -> None:
+    _failed.append(sentence)
+    print(f"fgl-train: {sentence}", file=sys.stderr, flush=True)
+
+
+_full_traceback = False
 
 
 def main() -> None:
-    """Console entry: errors a user can mend become one line on stderr and exit status 2."""
+    """Console entry. Status 2 when a job was refused; the other jobs of a sweep are done all the same."""
+    global _full_traceback
     register()
-    full = os.environ.get("HYDRA_FULL_ERROR")
+    _full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
+    _failed.clear()
     try:
         _hydra_main()
-    except (UserError, HydraException, OmegaConfBaseException) as error:
-        if full:
+    except REFUSALS as error:
+        if _full_traceback:
             raise
-        print(f"fgl-train: {explain(error)}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _complain(explain(error))
+    except ValueError as error:  # Hydra's word for method=null
+        if "Config group override" not in str(error):
+            raise
+        _complain("a group cannot be null: name one of its options, as in method=fedavg.")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    if _failed:
+        raise SystemExit(2)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     run = add_table("run", _run, "do the missing runs, write the table, print it beside the paper")
+    run.add_argument("--fast", action="store_true", help="smoke test: two rounds of one corner; nothing is kept")
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes")
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
@@ -102,10 +104,22 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if not args.fast:
+        return _fill(args, *_asked(args))
+    _, part, protocol = _asked(args)
+    corner = part.smoke()
+    with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
+        args.records, args.results = Path(folder) / "records", Path(folder) / "results"
+        status = _fill(args, corner, corner, protocol)
+    print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
+    return status
+
+
+def _fill(args: argparse.Namespace, spec: TableSpec, part: TableSpec, protocol: str) -> int:
+    """Do the runs of ``part``, write all of ``spec``, print ``part``."""
     from fgl_repro import tables
     from fgl_repro.sweep import run_all
 
-    spec, part, protocol = _asked(args)
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
     store, ok = _store(args), True
@@ -124,7 +138,9 @@ def _run(args: argparse.Namespace) -> int:
     table = tables.fill(spec, protocol, _archive(args, spec, lenient=True))
     written = _write(table, args)
     _print(table.narrowed(part), only_rows=args.only_rows)
-    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found. {_told(written)}")
+    print(
+        f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else _told(written)
+    )
     return 0 if ok and summary.ok else 1
 
 
@@ -161,6 +177,8 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
+    import pandas
+
     from fgl_repro import tables, tracking
     from fgl_repro.config import key_of
 
@@ -171,11 +189,15 @@ def _push(args: argparse.Namespace) -> int:
     for key in dict.fromkeys(key_of(config) for config in configs):
         record = store.load(key)
         if record is not None:
-            tags = [spec.paper, spec.name]
+            tags = [spec.paper, spec.name, protocol]
             record["wandb"] = tracking.push(record, store.curves(key), mode=args.mode, tags=tags, job_type=spec.name)
             store.save(record)
             pushed += 1
-    print(f"{pushed} runs logged ({args.mode}).")
+    if pushed:
+        rows = tables.long_rows(tables.fill(spec, protocol, _archive(args, spec)))
+        name, tags = f"table-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
+        tracking.push_table(pandas.DataFrame(rows), name, mode=args.mode, tags=tags)
+    print(f"{pushed} runs{' and the table' if pushed else ''} logged ({args.mode}).")
     return 0
 
 

@@ -1,0 +1,161 @@
+"""The schema of a configuration: one dataclass a group, with types that are enforced and defaults.
+
+Everything that can change a number is *science* and is hashed; everything else (names of protocols, tuning grids,
+where files lie, which device) carries ``science=False`` or sits in a group that is not an axis.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from omegaconf import MISSING, BooleanNode, FloatNode, IntegerNode, StringNode
+from omegaconf.errors import ValidationError
+
+AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
+GROUPS = (*AXES, "runtime", "logger", "paths")
+
+
+def _how(default: Any) -> Any:
+    """A field that says how to run or report, never what is computed; left out of the identity."""
+    return field(default=default, metadata={"science": False})
+
+
+@dataclass
+class DatasetConfig:
+    name: str = MISSING
+    features: str = "row"
+    revision: int = 1
+
+
+@dataclass
+class PartitionerConfig:
+    name: str = MISSING
+    clients: int = 3
+    revision: int = 1
+
+
+@dataclass
+class SettingConfig:
+    """``world`` is what is built and hashed; ``focus`` is the probe a person asked to see."""
+
+    world: str = MISSING
+    hops: int = 0
+    crop: float = 0.0
+    revision: int = 1
+    focus: str = _how("seen_graph")
+
+
+@dataclass
+class ProtocolConfig:
+    """Optimisation and evaluation rules shared by all methods of a paper.
+
+    Attributes:
+        split: Shares of training, validation and test nodes.
+        split_seed: Seed of the global split and crop; papers draw one for all run seeds.
+        rounds: Communication rounds R.
+        local_epochs: Full-batch epochs a client trains each round.
+        lr: Adam's learning rate.
+        weight_decay: Adam's coupled L2 factor.
+        selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
+        ddof: Delta degrees of freedom of the printed std.
+        tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.
+    """
+
+    split: list[float] = field(default_factory=lambda: [0.4, 0.3, 0.3])
+    split_seed: int = 0
+    rounds: int = 100
+    local_epochs: int = 1
+    lr: float = 0.01
+    weight_decay: float = 1e-6
+    revision: int = 1
+    name: str = _how(MISSING)
+    selection: str = _how("best_validation")
+    ddof: int = _how(0)
+    tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
+
+
+@dataclass
+class ModelConfig:
+    name: str = "gcn"
+    hidden: int = 128
+    dropout: float = 0.5
+
+
+@dataclass
+class RuntimeConfig:
+    """How to run. ``curves``: ``validation`` (cheap) or ``all`` (every probe every round)."""
+
+    device: str = "auto"
+    threads: int = 1
+    deterministic: bool = False
+    curves: str = "validation"
+    progress: bool = True
+    force: bool = False
+
+
+@dataclass
+class LoggerConfig:
+    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``."""
+
+    mode: str = "offline"
+    project: str = "fgl_repro"
+    entity: str | None = None
+    live_in_sweeps: bool = False
+
+
+@dataclass
+class PathsConfig:
+    cache: str = "cache"
+    records: str = "results/records"
+    outputs: str = "outputs"
+
+
+@dataclass
+class Config:
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    partitioner: PartitionerConfig = field(default_factory=PartitionerConfig)
+    setting: SettingConfig = field(default_factory=SettingConfig)
+    protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    method: Any = MISSING
+    seed: int = 0
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    paths: PathsConfig = field(default_factory=PathsConfig)
+
+
+def unknown(dotted: str, owner: type) -> str:
+    """The sentence for a key that ``owner``, a dataclass of this schema, does not have."""
+    parent = dotted.rpartition(".")[0]
+    keys = ", ".join(f.name for f in fields(owner))
+    return f"{dotted} does not exist: {f'the keys of {parent} are' if parent else 'choose from'} {keys}."
+
+
+@cache
+def types_of(owner: type) -> dict[str, Any]:
+    """Field name to declared type of a dataclass of this schema."""
+    hints = get_type_hints(owner)
+    return {f.name: hints[f.name] for f in fields(owner)}
+
+
+def converted(declared: Any, value: Any) -> Any:
+    """``value`` as its declared type, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer."""
+    nodes: dict[Any, Any] = {bool: BooleanNode, int: IntegerNode, float: FloatNode, str: StringNode}
+    origin, arguments = get_origin(declared), get_args(declared)
+    if declared in nodes:
+        return nodes[declared](value, is_optional=False)._value()
+    if origin in (Union, UnionType):
+        (inner,) = (a for a in arguments if a is not NoneType)
+        return None if value is None else converted(inner, value)
+    if origin is list:
+        if not isinstance(value, list | tuple):
+            raise ValidationError(f"Value '{value}' is not a list")
+        return [converted(arguments[0], item) for item in value]
+    if origin is dict and not isinstance(value, Mapping):
+        raise ValidationError(f"Value '{value}' is not a mapping")
+    return copy.deepcopy(value)

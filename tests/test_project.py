@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+import os
 import subprocess
 import sys
 import tomllib
@@ -38,6 +39,12 @@ def _project_files() -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
+# The suite may itself run under make, whose variables (ARGS=...) must not leak into the makes under test.
+ENV = {
+    name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name not in ("ARGS", "MFLAGS")
+}
+
+
 def _pyproject() -> dict[str, dict[str, dict[str, str]]]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -65,7 +72,7 @@ def test_nothing_names_one_machine() -> None:
 
 
 def test_help_is_the_default_target_and_lists_every_target() -> None:
-    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    shown = subprocess.run(["make"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     wanted = "install demo test lint type train table1 table2 table9 tables missing compare show rerun"
     wanted += " pack unpack push bench data clean"
     assert set(wanted.split()) <= set(_help_targets())
@@ -76,19 +83,19 @@ def test_help_is_the_default_target_and_lists_every_target() -> None:
 @pytest.mark.parametrize("target", _help_targets())
 def test_make_target_has_a_recipe(target: str) -> None:
     command = ["make", "-n", target, "ARGS=", "KEY=0123", "T=table1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
 
 def test_make_passes_only_the_options_that_are_given() -> None:
     command = ["make", "-n", "-o", ".venv/.installed", "table1"]
-    plain = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    plain = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     assert plain.strip() == ".venv/bin/fgl-table run table1"
     narrow = [*command, "DATASETS=cora pubmed", "CLIENTS=3,5", "SEEDS=0", "JOBS=2"]
-    said = subprocess.run(narrow, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    said = subprocess.run(narrow, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     assert said.strip().endswith("run table1 --datasets cora,pubmed --clients 3,5 --seeds 0 --jobs 2")
-    said = subprocess.run([*command, "FAST=1"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    said = subprocess.run([*command, "FAST=1"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     assert said.strip() == ".venv/bin/fgl-table run table1 --fast"
 
 
@@ -105,7 +112,7 @@ def test_make_uses_options_that_the_tools_have(target: str) -> None:
         "FAST=1",
     ]
     command = ["make", "-n", "-o", ".venv/.installed", target, *given]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     for line in re.findall(r"fgl-table ([^;\n]+)", said):
         _table_parser().parse_args(line.replace("$table", "table1").split())
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
-import os
 import subprocess
 import sys
 import tomllib

@@ -26,7 +26,7 @@ SMOKE = $(if $(filter-out 0 no false,$(strip $(FAST))),--fast)
 SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)) $(SMOKE))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint type format train table1 table2 table9 tables missing compare show rerun \
+.PHONY: help install demo test lint type format train table1 table2 table9 tables missing compare report show rerun \
 	pack unpack push bench data clean
 
 help: ## this list
@@ -82,6 +82,9 @@ missing: $(STAMP) ## commands of the runs table T still lacks (T=table1)
 
 compare: $(STAMP) ## table T against the printed numbers
 	$(BIN)/fgl-table compare $(T) $(NARROW)
+
+report: $(STAMP) ## every table and protocol condensed into results/<paper>/README.md
+	$(BIN)/fgl-table report
 
 show: $(STAMP) ## table T from the records there are
 	$(BIN)/fgl-table show $(T) $(NARROW)

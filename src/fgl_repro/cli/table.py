@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         ("unpack", _unpack, "make record files from results/<paper>/runs.csv"),
     ):
         add(name, command, help).add_argument("table", metavar="TABLE", nargs="?", help="default: every table")
+    add("report", _report, "condense every table and protocol into results/<paper>/README.md")
     add("list", _list, "tables and how much of them is recorded")
     add("check", _check, "name damaged records; changes nothing")
     rerun = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
@@ -219,6 +220,16 @@ def _unpack(args: argparse.Namespace) -> int:
     for paper in _papers(args.table):
         count = records.unpack(_packed(args, paper), args.records)
         print(f"{count} new records in {args.records}.")
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from fgl_repro import report, tables
+
+    for paper, specs in _papers(None).items():
+        archive = _archive(args, specs[0])
+        filled = [tables.fill(spec, protocol, archive) for spec in specs for protocol in _protocols(spec)]
+        print(f"Written to {report.write(paper, filled, args.results / paper)}.")
     return 0
 
 

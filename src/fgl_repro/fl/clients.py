@@ -51,6 +51,7 @@ class Clients:
         self.personal = _leaves(method.personal(self), device)
         self.adam = StackedAdam(self.trained, protocol.lr, protocol.weight_decay)
         self._dropout = torch_rng("dropout", seed, str(device))
+        self._first: Tensor | None = None
 
     @property
     def trained(self) -> Params:
@@ -59,12 +60,19 @@ class Clients:
 
     def logits(self) -> Tensor:
         """Training-mode logits of the training rows, ``[K, r, C]``."""
-        return self.model(self.method.weights(self.trained, training=True), self.train, self._dropout)
+        first, self._first = self._first, None
+        return self.model(self.method.weights(self.trained, training=True), self.train, self._dropout, first)
 
     def frozen_logits(self) -> Tensor:
-        """Evaluation-mode logits of the training rows without gradient: a teacher, ``[K, r, C]``."""
+        """Evaluation-mode logits of the training rows without gradient: a teacher, ``[K, r, C]``.
+
+        Teacher and student of a round start from the same weights and differ only from the first dropout on, so the
+        first layer is computed once, here, and kept for the next call of ``logits``.
+        """
+        weights = self.method.weights(self.trained, training=True)
+        self._first = self.model.first(weights, self.train)
         with torch.no_grad():
-            return self.model(self.method.weights(self.trained, training=False), self.train)
+            return self.model(weights, self.train, first=self._first)
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over each client's training rows: ``[K, r] -> [K]``."""
@@ -77,11 +85,13 @@ class Clients:
 
     def step(self, loss: Tensor) -> None:
         """One Adam step for all clients from losses ``[K]``: client k's loss reaches only client k's rows."""
+        self._first = None
         self.adam.step(list(torch.autograd.grad(loss.sum(), self.adam.params)))
 
     @torch.no_grad()
     def load(self, weights: Params) -> None:
         """Overwrite the named tensors in place; moments of the optimiser stay (clients keep them across rounds)."""
+        self._first = None
         for name, value in weights.items():
             self.params[name].copy_(value)
 

@@ -41,27 +41,29 @@ class GCN:
             "b3": fan_in((c,), h, rng),
         }
 
-    def embed(self, params: Params, view: View, rng: Generator | None = None) -> Tensor:
-        """Second convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
-        hidden = torch.relu(self._first(params, view))
-        if rng is not None:
-            hidden = dropout(hidden, self.dropout, rng)
-        clients = view.num_clients
-        hidden = torch.bmm(hidden, params["W2"]).flatten(0, 1)
-        return view.outer(hidden).view(clients, -1, self.hidden) + params["b2"].unsqueeze(1)
-
-    def __call__(self, params: Params, view: View, rng: Generator | None = None) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
-        hidden = torch.relu(self.embed(params, view, rng))
-        if rng is not None:
-            hidden = dropout(hidden, self.dropout, rng)
-        return linear(hidden, params["W3"], params["b3"])
-
-    def _first(self, params: Params, view: View) -> Tensor:
+    def first(self, params: Params, view: View) -> Tensor:
+        """First convolution's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
         if view.dense is not None:
             return view.dense(params["W1"], params["b1"])
         assert view.sparse is not None
         assert view.inner is not None
-        clients = view.num_clients
         mixed = view.inner(view.sparse(params["W1"].flatten(0, 1)))
-        return mixed.view(clients, -1, self.hidden) + params["b1"].unsqueeze(1)
+        return mixed.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
+
+    def embed(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
+        """Second convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
+        hidden = torch.relu(self.first(params, view) if first is None else first)
+        if rng is not None:
+            hidden = dropout(hidden, self.dropout, rng)
+        hidden = torch.bmm(hidden, params["W2"]).flatten(0, 1)
+        return view.outer(hidden).view(view.num_clients, -1, self.hidden) + params["b2"].unsqueeze(1)
+
+    def __call__(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
+        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given.
+
+        ``first`` is the output of ``first(params, view)`` where it is at hand: it is half the cost of a forward pass.
+        """
+        hidden = torch.relu(self.embed(params, view, rng, first))
+        if rng is not None:
+            hidden = dropout(hidden, self.dropout, rng)
+        return linear(hidden, params["W3"], params["b3"])

@@ -169,8 +169,8 @@ def check_world(world: World, roles: np.ndarray) -> list[set[int]]:
     return own
 
 
-def check_new_nodes(world: World, own: list[set[int]], reached: list[set[int]]) -> None:
-    unseen, missing = probes(world)["unseen_node"], probes(world)["missing_class"]
+def check_new_nodes(world: World, own: list[set[int]], reached: list[set[int]], suffix: str = "") -> None:
+    unseen, missing = probes(world)[f"unseen_node{suffix}"], probes(world)[f"missing_class{suffix}"]
     graph = unseen.graph
     assert graph is missing.graph
     for client in range(world.num_clients):
@@ -231,11 +231,12 @@ def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops:
     facts: Any = world.facts
     assert facts["cropped"] == round(0.2 * graph.num_nodes)
     assert sum(facts["sizes"]) == graph.num_nodes - facts["cropped"]
-    assert len(new) <= facts["cropped"]
     assert not new & set().union(*own)
     assert "new_client" not in probes(world)
     cropped = set(np.flatnonzero(crop_nodes(graph.num_nodes, 0.2, seed)).tolist())
-    check_new_nodes(world, own, [walk(graph, nodes, hops, cropped | nodes) for nodes in own])
+    assert new == cropped
+    check_new_nodes(world, own, [cropped | nodes for nodes in own])
+    check_new_nodes(world, own, [walk(graph, nodes, hops, cropped | nodes) for nodes in own], "_reached")
 
 
 @settings(max_examples=30, deadline=None)

@@ -157,7 +157,7 @@ def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.n
     return reached
 
 
-def new_node_probes(learned: Training, reached: np.ndarray) -> tuple[Probe, Probe]:
+def new_node_probes(learned: Training, reached: np.ndarray, suffix: str = "") -> tuple[Probe, Probe]:
     """``unseen_node`` and ``missing_class``: nodes a client meets only at test time, by whether it knows their class.
 
     Both are read from one graph, the subgraph of the whole graph induced on each client's expanded set. A node's role
@@ -166,6 +166,7 @@ def new_node_probes(learned: Training, reached: np.ndarray) -> tuple[Probe, Prob
     Args:
         learned: What the clients trained on.
         reached: Expanded sets U_k (R_k included), bool ``[N, K]``.
+        suffix: Added to both names, where a world has several expansions.
     """
     base = learned.graph.base
     graph = UnionGraph.induced(base, [np.flatnonzero(column) for column in reached.T])
@@ -173,8 +174,8 @@ def new_node_probes(learned: Training, reached: np.ndarray) -> tuple[Probe, Prob
     new = ~own[graph.node, graph.owner]
     missing = learned.missing[graph.owner, graph.labels]
     return (
-        Probe("unseen_node", graph, np.flatnonzero(new & ~missing)),
-        Probe("missing_class", graph, np.flatnonzero(new & missing)),
+        Probe(f"unseen_node{suffix}", graph, np.flatnonzero(new & ~missing)),
+        Probe(f"missing_class{suffix}", graph, np.flatnonzero(new & missing)),
     )
 
 

@@ -2,9 +2,14 @@
 
 "Subgraph Federated Learning for Local Generalization" (ICLR 2025), appendix A.10.2; neither data nor code was released.
 A random share of the nodes (20 % in the paper) is cropped before the rest is divided into K + 1 parts; clients lose
-their rarest class as in the closed set. At test time client k's graph gets back the cropped nodes that a path of at
-most h steps inside R_k and the cropped nodes joins to R_k, with the whole graph's edges among them: our reading, the
-paper does not say which cropped nodes return. The last part is set aside; the paper reports no new client here.
+their rarest class as in the closed set. The last part is set aside; the paper reports no new client here.
+
+The paper does not say which cropped nodes return to a client at test time, so both readings are probed, each on the
+whole graph's edges among the client's nodes R_k and those that return:
+
+* ``unseen_node``, ``missing_class``: all of them, also those far from R_k. This reading gives the printed level.
+* ``unseen_node_reached``, ``missing_class_reached``: those that a path of at most h steps inside R_k and the cropped
+  nodes joins to R_k.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from fgl_repro.streams import numpy_rng
 
 
 def build(plan: Plan) -> World:
-    """Probes ``seen_graph``, ``unseen_node``, ``missing_class``."""
+    """Probes ``seen_graph``, then ``unseen_node`` and ``missing_class`` in both readings."""
     graph = plan.graph
     cropped = crop_nodes(graph.num_nodes, plan.crop, plan.split_seed)
     rest = np.flatnonzero(~cropped)
@@ -33,7 +38,11 @@ def build(plan: Plan) -> World:
     learned = common.training(plan, nodes)
     own = common.indicator(nodes, graph.num_nodes)
     reached = common.expand(graph.adjacency, own, plan.hops, through=cropped)
-    probes = (common.seen_graph(learned), *common.new_node_probes(learned, reached))
+    probes = (
+        common.seen_graph(learned),
+        *common.new_node_probes(learned, own | cropped[:, None]),
+        *common.new_node_probes(learned, reached, "_reached"),
+    )
     facts = common.removal_facts(learned, removed, parts) | {"cropped": int(cropped.sum())}
     return common.as_world(learned, members, probes, facts)
 

@@ -104,7 +104,7 @@ def federate(
     training = train(
         config.method,
         clients,
-        views.of(world.graph, world.validation.rows),
+        config.method.view(views, world, world.validation.rows),
         config.protocol.rounds,
         config.protocol.local_epochs,
         prober.accuracies if config.runtime.curves == "all" else None,
@@ -144,7 +144,7 @@ class Prober:
     """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
 
     def __init__(self, world: World, clients: Clients, views: Views) -> None:
-        self.clients, self.views = clients, views
+        self.world, self.clients, self.views = world, clients, views
         self.probes = (world.validation, *world.probes)
         self._groups: list[tuple[list[Probe], np.ndarray, View]] | None = None
 
@@ -179,7 +179,10 @@ class Prober:
             self._groups = []
             for probes in by_graph.values():
                 rows = np.unique(np.concatenate([probe.rows for probe in probes]))
-                self._groups.append((probes, rows, self.views.of(probes[0].graph, rows)))
+                graph = probes[0].graph
+                home = graph is self.world.graph
+                view = self.clients.method.view(self.views, self.world, rows) if home else self.views.of(graph, rows)
+                self._groups.append((probes, rows, view))
         return self._groups
 
 

@@ -25,6 +25,7 @@ class Clients:
     """State of all clients.
 
     Attributes:
+        world: What they train on.
         model: The stacked architecture.
         params: Model weights, ``[K, ...]`` leaves; equal for all clients at the start.
         personal: Further trained tensors of the method, ``[K, ...]`` leaves.
@@ -40,9 +41,9 @@ class Clients:
 
     def __init__(self, world: World, model: GCN, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
         device = views.device
-        self.model, self.method, self.seed, self.views = model, method, seed, views
+        self.world, self.model, self.method, self.seed, self.views = world, model, method, seed, views
         self.count = world.num_clients
-        self.train = views.of(world.graph, world.train)
+        self.train = method.view(views, world, world.train)
         self.class_counts = torch.from_numpy(world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
         self.prior = self.class_counts / self.samples.unsqueeze(1)

@@ -43,6 +43,14 @@ class Weights(Message):
         return self.weights
 
 
+@dataclass
+class Exchange:
+    """A one-off step before round 0: what every client sent up and got down."""
+
+    up: Message | None = None
+    down: Message | None = None
+
+
 def _bytes_per_client(tensor: Tensor) -> int:
     return tensor.numel() // tensor.shape[0] * tensor.element_size()
 

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.errors import UserError
+from fgl_repro.fl.messages import Exchange, Message
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Generator, Tensor
 
+    from fgl_repro.federation import World
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.fl.messages import Message
     from fgl_repro.nn.gcn import GCN, Params
+    from fgl_repro.nn.view import View, Views
 
 
 @dataclass
@@ -24,6 +27,7 @@ class Method:
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
     Attributes:
+        shares_features: Whether clients see sums of each other's features before training, by the method's design.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
         revision: Raised by hand when behaviour changes on purpose; part of a run's key.
     """
@@ -31,8 +35,7 @@ class Method:
     name: ClassVar[str]
     display: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = ("paper",)
-    tasks: ClassVar[tuple[str, ...]] = ("node",)
-    one_shot: ClassVar[bool] = False
+    shares_features: ClassVar[bool] = False
 
     variant: str = "paper"
     revision: int = 1
@@ -59,9 +62,13 @@ class Method:
         """Initial trained tensors ``[K, ...]`` beyond the model's weights that belong to each client (masks, ...)."""
         return {}
 
-    def begin(self, clients: Clients) -> Message | None:
-        """One-off set-up before round 0; a returned message is counted as sent to every client."""
-        return None
+    def view(self, views: Views, world: World, rows: np.ndarray) -> View:
+        """What clients compute ``rows`` of the training graph from; default: their own subgraphs."""
+        return views.of(world.graph, rows)
+
+    def begin(self, clients: Clients) -> Exchange:
+        """One-off set-up before round 0; returns what each client sent and received for it."""
+        return Exchange()
 
     def publish(self, clients: Clients) -> Message | None:
         """The server's first message, sent down at the start of round 0; None: the method has no server."""

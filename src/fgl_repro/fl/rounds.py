@@ -63,7 +63,9 @@ def train(
         UserError: The loss is no longer a finite number.
     """
     ledger = Ledger()
-    ledger.add("setup", "down", method.begin(clients))
+    setup = method.begin(clients)
+    ledger.add("setup", "up", setup.up)
+    ledger.add("setup", "down", setup.down)
     curves: dict[str, list[float]] = {"loss": [], "validation": []}
     best: Params = {name: torch.empty_like(value) for name, value in clients.trained.items()}
     best_round, best_score, incoming = -1, -1.0, method.publish(clients)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.fl.messages import Message
+from fgl_repro.fl.messages import Exchange, Message
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.mixing import mix, softmax_of_cosine
 from fgl_repro.lazy import nn, torch
@@ -95,10 +95,10 @@ class FedPub(Method):
             out[name] = product if training else product.masked_fill_(params[mask].abs() < self.l1, 0.0)
         return out
 
-    def begin(self, clients: Clients) -> Message:
+    def begin(self, clients: Clients) -> Exchange:
         graph = nn.random_graph(clients.count, clients.model.num_features, clients.seed, clients.samples.device)
         clients.shared = graph.view
-        return Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges)))
+        return Exchange(down=Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges))))
 
     def publish(self, clients: Clients) -> Message:
         return Download(clients.params, clients.personal if self.variant == "release" else None)

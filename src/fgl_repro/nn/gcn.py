@@ -46,8 +46,9 @@ class GCN:
         if view.dense is not None:
             return view.dense(params["W1"], params["b1"])
         assert view.sparse is not None
-        assert view.inner is not None
-        mixed = view.inner(view.sparse(params["W1"].flatten(0, 1)))
+        mixed = view.sparse(params["W1"].flatten(0, 1))
+        if view.inner is not None:
+            mixed = view.inner(mixed)
         return mixed.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
 
     def embed(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:

@@ -61,7 +61,7 @@ class View:
     Attributes:
         dense: Propagated features ``A X`` of the inner nodes, ``[K, n1, d]``; None on the sparse path.
         sparse: Block-diagonal features ``[K * n0, K * d]``; None on the dense path.
-        inner: First propagation ``[K * n1, K * n0]`` on the sparse path, else None.
+        inner: First propagation ``[K * n1, K * n0]`` on the sparse path; None where features are propagated already.
         outer: Second propagation ``[K * r, K * n1]``.
         labels: Class of each row, int64 ``[K, r]``; 0 where padded.
         mask: 1.0 at real rows, ``[K, r]``.
@@ -100,34 +100,65 @@ class Views:
     def of(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """View of ``graph`` for the predictions ``rows`` (union nodes, ascending)."""
         adjacency, propagated = self._shared(graph)
-        outer_nodes = Padded.of(rows, graph)
-        outer = adjacency[rows]
-        inner_ids = np.unique(outer.indices).astype(np.int64)
-        inner_nodes = Padded.of(inner_ids, graph)
-        dense: DenseOp | None = None
-        sparse = inner = None
-        if propagated is None:
-            inner_rows = adjacency[inner_ids]
-            input_ids = np.unique(inner_rows.indices).astype(np.int64)
-            inputs = Padded.of(input_ids, graph)
-            inner = SparseOp.of(inner_nodes.place(inner_rows[:, input_ids], inputs), self.device)
-            sparse = SparseOp.of(self._block_features(graph, inputs), self.device)
-        else:
-            padded = torch.zeros(inner_nodes.size, propagated.shape[1], device=self.device)
-            slots, ids = torch.from_numpy(inner_nodes.slot), torch.from_numpy(inner_ids)
-            padded[slots.to(self.device)] = propagated[ids.to(self.device)]
-            dense = DenseOp(padded.view(inner_nodes.clients, inner_nodes.width, -1))
-        mask = torch.from_numpy(outer_nodes.scatter(np.ones(len(rows), np.float32))).to(self.device)
+        needed = np.unique(adjacency[rows].indices).astype(np.int64)
+        if propagated is not None:
+            return self._view(graph, rows, needed, adjacency, dense=propagated[self._tensor(needed)])
+        inner = adjacency[needed]
+        inputs = Padded.of(np.unique(inner.indices).astype(np.int64), graph)
+        placed = Padded.of(needed, graph).place(inner[:, inputs.nodes], inputs)
+        features = graph.base.features[graph.node[inputs.nodes]]
+        return self._view(graph, rows, needed, adjacency, sparse=_blocks(features, inputs, graph), inner=placed)
+
+    def propagated(
+        self, graph: UnionGraph, rows: np.ndarray, adjacency: sp.csr_matrix, features: sp.csr_matrix
+    ) -> View:
+        """View whose first propagation was done elsewhere, with more neighbours than ``graph`` has.
+
+        Args:
+            graph: Nodes that take part in the second propagation.
+            rows: Union nodes to predict, ascending.
+            adjacency: Normalised adjacency of the second propagation ``[N, N]``, as it is to be used.
+            features: Propagated features of every union node ``[N, d]``.
+        """
+        needed = np.unique(adjacency[rows].indices).astype(np.int64)
+        base, own = graph.base.features, features[needed]
+        if base.nnz >= SPARSE_BELOW * base.shape[0] * base.shape[1]:
+            return self._view(graph, rows, needed, adjacency, dense=self._tensor(own.toarray()))
+        blocks = _blocks(own, Padded.of(needed, graph), graph)
+        return self._view(graph, rows, needed, adjacency, sparse=blocks)
+
+    def _view(
+        self,
+        graph: UnionGraph,
+        rows: np.ndarray,
+        needed: np.ndarray,
+        adjacency: sp.csr_matrix,
+        dense: Tensor | None = None,
+        sparse: sp.csr_matrix | None = None,
+        inner: sp.csr_matrix | None = None,
+    ) -> View:
+        """Put together: ``needed`` are the inner nodes, ``dense`` their propagated features ``[n, d]``."""
+        outer_nodes, inner_nodes = Padded.of(rows, graph), Padded.of(needed, graph)
+        outer = outer_nodes.place(adjacency[rows][:, needed], inner_nodes)
+        inputs = None
+        if dense is not None:
+            padded = torch.zeros(inner_nodes.size, dense.shape[1], device=self.device)
+            padded[self._tensor(inner_nodes.slot)] = dense
+            inputs = DenseOp(padded.view(inner_nodes.clients, inner_nodes.width, -1))
+        mask = self._tensor(outer_nodes.scatter(np.ones(len(rows), np.float32)))
         return View(
-            dense=dense,
-            sparse=sparse,
-            inner=inner,
-            outer=SparseOp.of(outer_nodes.place(outer[:, inner_ids], inner_nodes), self.device),
-            labels=torch.from_numpy(outer_nodes.scatter(graph.labels[rows])).to(self.device),
+            dense=inputs,
+            sparse=None if sparse is None else SparseOp.of(sparse, self.device),
+            inner=None if inner is None else SparseOp.of(inner, self.device),
+            outer=SparseOp.of(outer, self.device),
+            labels=self._tensor(outer_nodes.scatter(graph.labels[rows])),
             mask=mask,
             counts=mask.sum(1),
-            slots=torch.from_numpy(outer_nodes.slot).to(self.device),
+            slots=self._tensor(outer_nodes.slot),
         )
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     def _shared(self, graph: UnionGraph) -> tuple[sp.csr_matrix, Tensor | None]:
         if id(graph) not in self._whole:
@@ -139,11 +170,11 @@ class Views:
             self._whole[id(graph)] = (graph, adjacency, propagated)
         return self._whole[id(graph)][1:]
 
-    @staticmethod
-    def _block_features(graph: UnionGraph, inputs: Padded) -> sp.csr_matrix:
-        """Features of client k's nodes in column block k: one product serves K first layers."""
-        features = sp.coo_array(graph.base.features[graph.node[inputs.nodes]])
-        width = features.shape[1]
-        columns = graph.owner[inputs.nodes][features.row] * width + features.col
-        shape = (inputs.size, inputs.clients * width)
-        return sp.csr_matrix((features.data, (inputs.slot[features.row], columns)), shape=shape)
+
+def _blocks(features: sp.csr_matrix, inputs: Padded, graph: UnionGraph) -> sp.csr_matrix:
+    """Features of client k's nodes in column block k, ``[K * n0, K * d]``: one product serves K first layers."""
+    entries = sp.coo_array(features)
+    width = entries.shape[1]
+    columns = graph.owner[inputs.nodes][entries.row] * width + entries.col
+    shape = (inputs.size, inputs.clients * width)
+    return sp.csr_matrix((entries.data, (inputs.slot[entries.row], columns)), shape=shape)

@@ -54,6 +54,7 @@ def another(name: str, value: Any) -> Any:
         "runtime.curves": "all",
         "logger.mode": "disabled",
         "logger.entity": "somebody",
+        "method.hops": 1,
     }
     if name in special:
         return special[name]

@@ -83,9 +83,13 @@ def test_same_seed_same_numbers(name: str, variant: str, world: World) -> None:
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_a_clients_upload_depends_on_its_own_data_only(name: str, variant: str, world: World) -> None:
-    """Client 0's features and labels change: the uploads of clients 1 and 2 do not, bit for bit, and client 0's do."""
+    """Client 0's features and labels change: the uploads of clients 1 and 2 do not, bit for bit, and client 0's do.
+
+    Methods that share features before training by design are held to labels.
+    """
     config = make_config(name, variant)
-    before, after = (first_upload(w, config) for w in (world, tampered(world, client=0)))
+    strange = tampered(world, client=0, features=not config.method.shares_features)
+    before, after = (first_upload(w, config) for w in (world, strange))
     assert before
     for field, tensor in before.items():
         assert torch.equal(tensor[1:], after[field][1:]), f"{field} of an untouched client changed"
@@ -93,16 +97,17 @@ def test_a_clients_upload_depends_on_its_own_data_only(name: str, variant: str, 
     assert changed, "the tampering had no effect: the test proves nothing"
 
 
-def tampered(world: World, client: int) -> World:
-    """The same world, but every node of one client has other features and another class."""
+def tampered(world: World, client: int, features: bool = True) -> World:
+    """The same world, but every node of one client has another class and, if wanted, other features."""
     base = world.graph.base
     graph = copy.copy(base)
     own = world.graph.node[world.graph.ptr[client] : world.graph.ptr[client + 1]]
-    features = base.features.tolil(copy=True)
-    features[own] = np.roll(base.features[own].toarray(), 3, axis=1) * 2
+    words = base.features.tolil(copy=True)
+    if features:
+        words[own] = np.roll(base.features[own].toarray(), 3, axis=1) * 2
     labels = base.labels.copy()
     labels[own] = (labels[own] + 1) % base.num_classes
-    graph = replace(base, features=features.tocsr().astype(np.float32), labels=labels)
+    graph = replace(base, features=words.tocsr().astype(np.float32), labels=labels)
     return replace(world, graph=replace(world.graph, base=graph))
 
 

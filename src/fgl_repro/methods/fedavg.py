@@ -24,6 +24,8 @@ from fgl_repro.fl.mixing import average
 from fgl_repro.lazy import torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fgl_repro.fl.clients import Clients
     from fgl_repro.nn.gcn import Params
 
@@ -43,6 +45,8 @@ class FedAvg(Method):
         return Weights(clients.params)
 
     def aggregate(self, clients: Clients, upload: Message) -> Message:
-        uniform = self.variant == "release"
-        share = torch.ones_like(clients.samples) if uniform else clients.samples
-        return Weights(average(upload.tensors(), share))
+        return Weights(average(upload.tensors(), self.share(clients)))
+
+    def share(self, clients: Clients) -> Tensor:
+        """Weight of each client in the mean, ``[K]``, up to a factor."""
+        return torch.ones_like(clients.samples) if self.variant == "release" else clients.samples

@@ -1,8 +1,9 @@
 """Stacked networks: K models as tensors with a leading client axis."""
 
 from fgl_repro.nn.gcn import GCN, Params
+from fgl_repro.nn.halo import Halo, halo_of
 from fgl_repro.nn.ops import fan_in, glorot
 from fgl_repro.nn.random_graph import RandomGraph, random_graph
 from fgl_repro.nn.view import View, Views
 
-__all__ = ["GCN", "Params", "RandomGraph", "View", "Views", "fan_in", "glorot", "random_graph"]
+__all__ = ["GCN", "Halo", "Params", "RandomGraph", "View", "Views", "fan_in", "glorot", "halo_of", "random_graph"]

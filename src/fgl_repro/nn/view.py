@@ -6,7 +6,9 @@ neighbourhood. Both are cut here, at set-up; inside a step there is no indexing,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +17,8 @@ from torch import Tensor
 
 from fgl_repro.federation import UnionGraph
 from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
+
+T = TypeVar("T")
 
 SPARSE_BELOW = 0.05
 """Feature density under which a sparse product beats a dense one (measured: 5 against 60 GMAC/s on one core)."""
@@ -95,7 +99,7 @@ class Views:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._whole: dict[int, tuple[UnionGraph, sp.csr_matrix, Tensor | None]] = {}
+        self._made: dict[tuple[int, str], tuple[UnionGraph, Any]] = {}
 
     def of(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """View of ``graph`` for the predictions ``rows`` (union nodes, ascending)."""
@@ -160,15 +164,24 @@ class Views:
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
+    def once(self, graph: UnionGraph, name: str, make: Callable[[], T]) -> T:
+        """``make()`` on the first call for this graph and name, the same object after that."""
+        if (id(graph), name) not in self._made:
+            self._made[id(graph), name] = graph, make()  # the graph is kept so that its id stays its own
+        made: T = self._made[id(graph), name][1]
+        return made
+
     def _shared(self, graph: UnionGraph) -> tuple[sp.csr_matrix, Tensor | None]:
-        if id(graph) not in self._whole:
-            adjacency = gcn_norm(graph.adjacency)
-            features, propagated = graph.base.features, None
-            if features.nnz >= SPARSE_BELOW * features.shape[0] * features.shape[1]:
-                x = torch.from_numpy(features.toarray())[torch.from_numpy(graph.node)]
-                propagated = csr_tensor(adjacency, self.device) @ x.to(self.device)
-            self._whole[id(graph)] = (graph, adjacency, propagated)
-        return self._whole[id(graph)][1:]
+        """Normalised adjacency and, where features are dense, their propagation for all nodes."""
+
+        def make() -> tuple[sp.csr_matrix, Tensor | None]:
+            adjacency, features = gcn_norm(graph.adjacency), graph.base.features
+            if features.nnz < SPARSE_BELOW * features.shape[0] * features.shape[1]:
+                return adjacency, None
+            x = torch.from_numpy(features.toarray())[torch.from_numpy(graph.node)]
+            return adjacency, csr_tensor(adjacency, self.device) @ x.to(self.device)
+
+        return self.once(graph, "propagated", make)
 
 
 def _blocks(features: sp.csr_matrix, inputs: Padded, graph: UnionGraph) -> sp.csr_matrix:

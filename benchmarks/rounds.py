@@ -44,10 +44,10 @@ class Stacked:
         base, views = world.graph.base, Views(torch.device("cpu"))
         model = GCN(base.num_features, base.num_classes, config.model.hidden, dropout)
         self.clients = Clients(world, model, config.method, config.protocol, config.seed, views)
-        self.validation, self.method = views.of(world.graph, world.validation.rows), config.method
+        self.method = config.method
 
     def rounds(self, number: int) -> list[tuple[float, float]]:
-        curves = train(self.method, self.clients, self.validation, number, 1).curves
+        curves = train(self.method, self.clients, number, 1).curves
         return list(zip(curves["loss"], curves["validation"], strict=True))
 
 

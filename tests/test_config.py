@@ -140,8 +140,9 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
         value: Any = run
         for part in name.split("."):
             value = getattr(value, part)
-        if name == "method.variant":
-            others = [variant for variant in run.method.variants if variant != value]
+        if name in ("method.variant", "model.name"):
+            known = run.method.variants if name == "method.variant" else run.method.models
+            others = [other for other in known if other != value]
             assert all(key_of(override(run, {name: other})) != key_of(run) for other in others)
         else:
             assert (key_of(override(run, {name: another(name, value)})) != key_of(run)) == counts, name

@@ -51,7 +51,7 @@ def test_two_hops_are_the_central_gcn(world: World, sparse_below: float, monkeyp
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = {name: torch.randn(value.shape) for name, value in model.init(torch_rng("init", 0)).items()}
     rows = np.arange(world.graph.num_nodes)
-    view = FedGCN(hops=2).view(Views(CPU), world, rows)
+    view = FedGCN(hops=2).view(GCN(1, 1), Views(CPU), world, rows)
     logits = model(stack(single, 3), view).flatten(0, 1)[view.slots]
     torch.testing.assert_close(logits, central(world, model, single)[1], atol=1e-4, rtol=1e-4)
     assert np.array_equal(view.labels.flatten()[view.slots].numpy(), world.graph.labels)
@@ -62,7 +62,7 @@ def test_one_hop_is_exact_in_the_first_layer_only(world: World) -> None:
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = model.init(torch_rng("init", 1))
     rows = np.arange(world.graph.num_nodes)
-    view = FedGCN(hops=1).view(Views(CPU), world, rows)
+    view = FedGCN(hops=1).view(GCN(1, 1), Views(CPU), world, rows)
     first, logits = central(world, model, single)
     torch.testing.assert_close(model.first(stack(single, 3), view).flatten(0, 1)[view.slots], first)
     ours = model(stack(single, 3), view).flatten(0, 1)[view.slots]
@@ -84,12 +84,12 @@ def test_the_released_halo_is_exact_but_for_the_degrees_at_its_rim(world: World)
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = model.init(torch_rng("init", 2))
     rows = np.arange(world.graph.num_nodes)
-    released = FedGCN(variant="release", hops=2).view(Views(CPU), world, rows)
+    released = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), world, rows)
     ours = model(stack(single, 3), released).flatten(0, 1)[released.slots]
     assert not torch.allclose(ours, central(world, model, single)[1], atol=1e-5)
     alone = setting.build("plain", base, "random", 1, 0, 0.0, (0.4, 0.3, 0.3), 0)
     rows = np.arange(alone.graph.num_nodes)
-    whole = FedGCN(variant="release", hops=2).view(Views(CPU), alone, rows)
+    whole = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), alone, rows)
     ours = model(stack(single, 1), whole).flatten(0, 1)[whole.slots]
     torch.testing.assert_close(ours, central(alone, model, single)[1], atol=1e-5, rtol=1e-4)
 

@@ -78,6 +78,12 @@ def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
     return _entry(table, "method", getattr(OmegaConf.get_type(_root_.method), "name", ""))
 
 
+def _architecture(*, _root_: DictConfig) -> Any:
+    """Resolver ``${architecture:}``: the model on which the run's method is built."""
+    chosen = None if OmegaConf.is_missing(_root_, "method") else OmegaConf.get_type(_root_.method)
+    return getattr(chosen, "models", ("gcn",))[0]
+
+
 def _entry(table: DictConfig, axis: str, name: str) -> Any:
     if name not in table and "default" not in table:
         raise UserError(f"no value for {axis} {name} in {dict(table)}: add it, or a default, to the yaml.")
@@ -88,6 +94,7 @@ def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
     OmegaConf.register_new_resolver("by_dataset", _by_dataset, replace=True)
     OmegaConf.register_new_resolver("by_method", _by_method, replace=True)
+    OmegaConf.register_new_resolver("architecture", _architecture, replace=True)
     store = ConfigStore.instance()
     store.store(name="_schema", node=Config)
     for f in fields(Config):
@@ -141,6 +148,11 @@ def check(config: Config) -> Config:
         value = getattr(config.protocol, name)
         if not (math.isfinite(value) and value >= 0):
             raise UserError(f"protocol.{name}={value} must be a finite number, zero or more.")
+    if config.model.name not in config.method.models:
+        raise UserError(
+            f"model.name={config.model.name} cannot carry method={config.method.name}: "
+            f"choose model={' or '.join(config.method.models)}."
+        )
     if config.model.hidden < 1:
         raise UserError(f"model.hidden={config.model.hidden} leaves no units: give at least 1.")
     config.method.check()

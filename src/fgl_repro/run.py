@@ -15,13 +15,11 @@ import torch
 from fgl_repro import __version__, data, setting
 from fgl_repro.config import Config, cell_of, key_of, science
 from fgl_repro.device import pick_device, prepare
-from fgl_repro.errors import UserError
 from fgl_repro.federation import Probe, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.rounds import Report, Training, train
 from fgl_repro.metrics import measure
-from fgl_repro.nn.gcn import GCN, Params
-from fgl_repro.nn.view import View, Views
+from fgl_repro.nn import GCN, SAGE, Model, Params, View, Views
 from fgl_repro.provenance import git_state, now, versions
 
 Curves = dict[str, list[float]]
@@ -104,7 +102,6 @@ def federate(
     training = train(
         config.method,
         clients,
-        config.method.view(views, world, world.validation.rows),
         config.protocol.rounds,
         config.protocol.local_epochs,
         prober.accuracies if config.runtime.curves == "all" else None,
@@ -115,11 +112,9 @@ def federate(
     return training, metrics, time.perf_counter() - start
 
 
-def build_model(config: Config, num_features: int, num_classes: int) -> GCN:
+def build_model(config: Config, num_features: int, num_classes: int) -> Model:
     """The stacked architecture of ``config.model``."""
-    models = {"gcn": GCN}
-    if config.model.name not in models:
-        raise UserError(f"model.name={config.model.name} is unknown: choose {', '.join(models)}.")
+    models: dict[str, type[GCN] | type[SAGE]] = {"gcn": GCN, "sage": SAGE}
     return models[config.model.name](num_features, num_classes, config.model.hidden, config.model.dropout)
 
 
@@ -181,7 +176,11 @@ class Prober:
                 rows = np.unique(np.concatenate([probe.rows for probe in probes]))
                 graph = probes[0].graph
                 home = graph is self.world.graph
-                view = self.clients.method.view(self.views, self.world, rows) if home else self.views.of(graph, rows)
+                model = self.clients.model
+                if home:
+                    view = self.clients.method.view(model, self.views, self.world, rows)
+                else:
+                    view = model.view(self.views, graph, rows)
                 self._groups.append((probes, rows, view))
         return self._groups
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.fl.optim import StackedAdam
-from fgl_repro.nn.gcn import GCN, Params
+from fgl_repro.nn.model import Model, Params
 from fgl_repro.nn.ops import stack
 from fgl_repro.streams import torch_rng
 
@@ -30,6 +31,7 @@ class Clients:
         params: Model weights, ``[K, ...]`` leaves; equal for all clients at the start.
         personal: Further trained tensors of the method, ``[K, ...]`` leaves.
         train: View of the training rows.
+        validation: View of the validation rows.
         class_counts: Training nodes per client and class, float ``[K, C]``.
         prior: Local class shares p_c, ``[K, C]``.
         samples: Training nodes per client, float ``[K]``.
@@ -39,20 +41,27 @@ class Clients:
 
     shared: View
 
-    def __init__(self, world: World, model: GCN, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
+    def __init__(self, world: World, model: Model, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
         device = views.device
-        self.world, self.model, self.method, self.seed, self.views = world, model, method, seed, views
+        self.world, self.method, self.seed, self.views = world, method, seed, views
+        self.model = method.network(model)
+        self.protocol = protocol
         self.count = world.num_clients
-        self.train = method.view(views, world, world.train)
+        self.train = method.view(self.model, views, world, world.train)
+        self.validation = method.view(self.model, views, world, world.validation.rows)
         self.class_counts = torch.from_numpy(world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
         self.prior = self.class_counts / self.samples.unsqueeze(1)
-        initial = method.initial(model, torch_rng("init", seed))
+        initial = method.initial(self.model, torch_rng("init", seed))
         self.params = _leaves(stack(initial, self.count), device)
         self.personal = _leaves(method.personal(self), device)
-        self.adam = StackedAdam(self.trained, protocol.lr, protocol.weight_decay)
         self._dropout = torch_rng("dropout", seed, str(device))
         self._first: Tensor | None = None
+
+    @cached_property
+    def adam(self) -> StackedAdam:
+        """The clients' optimiser over all they train, with the protocol's settings; its moments outlive a round."""
+        return StackedAdam(self.trained, self.protocol.lr, self.protocol.weight_decay)
 
     @property
     def trained(self) -> Params:

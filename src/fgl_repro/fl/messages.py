@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.nn.gcn import Params
+    from fgl_repro.nn.model import Params
 
 
 @dataclass

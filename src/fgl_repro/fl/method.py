@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fgl_repro.federation import World
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.gcn import GCN, Params
+    from fgl_repro.nn.model import Model, Params
     from fgl_repro.nn.view import View, Views
 
 
@@ -27,6 +27,7 @@ class Method:
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
     Attributes:
+        models: Architectures it can train, its paper's own first: ``model=auto`` takes that one.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
         revision: Raised by hand when behaviour changes on purpose; part of a run's key.
@@ -36,6 +37,7 @@ class Method:
     display: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     shares_features: ClassVar[bool] = False
+    models: ClassVar[tuple[str, ...]] = ("gcn", "sage")
 
     variant: str = "paper"
     revision: int = 1
@@ -54,7 +56,11 @@ class Method:
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
             )
 
-    def initial(self, model: GCN, rng: Generator) -> Params:
+    def network(self, model: Model) -> Model:
+        """What clients train, built from the architecture of the config; default: that architecture itself."""
+        return model
+
+    def initial(self, model: Model, rng: Generator) -> Params:
         """One model's weights before round 0 (no client axis); every client starts from a copy."""
         return model.init(rng)
 
@@ -62,9 +68,10 @@ class Method:
         """Initial trained tensors ``[K, ...]`` beyond the model's weights that belong to each client (masks, ...)."""
         return {}
 
-    def view(self, views: Views, world: World, rows: np.ndarray) -> View:
+    def view(self, model: Model, views: Views, world: World, rows: np.ndarray) -> View:
         """What clients compute ``rows`` of the training graph from; default: their own subgraphs."""
-        return views.of(world.graph, rows)
+        view: View = model.view(views, world.graph, rows)
+        return view
 
     def begin(self, clients: Clients) -> Exchange:
         """One-off set-up before round 0; returns what each client sent and received for it."""
@@ -81,6 +88,13 @@ class Method:
     def remember(self, clients: Clients, round: int) -> Any:
         """What clients keep of the received model through the round, e.g. a teacher's logits ``[K, r, C]``."""
         return None
+
+    def fit(self, clients: Clients, memory: Any, round: int, epochs: int) -> Tensor:
+        """Local training of one round; returns the last loss of each client ``[K]``. Default: full-batch steps."""
+        for _ in range(epochs):
+            loss = self.loss(clients, clients.logits(), memory, round)
+            clients.step(loss)
+        return loss.detach()
 
     def loss(self, clients: Clients, logits: Tensor, memory: Any, round: int) -> Tensor:
         """Local objective of each client ``[K]`` from training logits ``[K, r, C]``; default: mean cross-entropy."""
@@ -102,3 +116,11 @@ class Method:
     def receive(self, clients: Clients, message: Message) -> None:
         """Put what came down into the clients' tensors, in place; default: replace the weights it carries."""
         clients.load(message.tensors())
+
+    def trace(self, clients: Clients) -> dict[str, float]:
+        """Further curves of a round, about the method itself."""
+        return {}
+
+    def facts(self, clients: Clients) -> dict[str, Any]:
+        """What the record keeps of the method's state after the last round; plain JSON types."""
+        return {}

@@ -9,7 +9,7 @@ from fgl_repro.lazy import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.nn.gcn import Params
+    from fgl_repro.nn.model import Params
 
 
 def average(params: Params, share: Tensor) -> Params:

@@ -8,16 +8,18 @@ import torch
 from torch.optim.adam import adam
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
-    from fgl_repro.nn.gcn import Params
+    from fgl_repro.nn.model import Params
 
 
 class StackedAdam:
     """Adam (Kingma & Ba, 2015) with coupled L2 on tensors ``[K, ...]``.
 
-    Adam is elementwise, so one fused step over the stack is K separate Adams. When some clients are inactive their
-    weights, moments and step counts stay put.
+    Adam is elementwise, so one fused step over the stack is K separate Adams. From the first step that a client sits
+    out, every client is stepped through slices of the same tensors and has a step count of its own; weights, moments
+    and count of a resting client stay put, and it costs nothing.
     """
 
     def __init__(
@@ -32,45 +34,49 @@ class StackedAdam:
         self.lr, self.weight_decay, self.betas, self.eps = lr, weight_decay, betas, eps
         self.first = [torch.zeros_like(p) for p in self.params]
         self.second = [torch.zeros_like(p) for p in self.params]
-        device = self.params[0].device
-        self.steps = torch.zeros(self.params[0].shape[0], device=device)
-        self._uniform: list[Tensor] | None = [torch.zeros((), device=device) for _ in self.params]
+        self.clients = self.params[0].shape[0]
+        self._steps = [torch.zeros((), device=p.device) for p in self.params]
+        self._ragged = False
 
     @torch.no_grad()
-    def step(self, grads: list[Tensor], active: Tensor | None = None) -> None:
+    def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
-        if active is None and self._uniform is not None:
-            self.steps += 1
-            adam(
-                self.params,
-                grads,
-                self.first,
-                self.second,
-                [],
-                self._uniform,
-                fused=True,
-                amsgrad=False,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                lr=self.lr,
-                weight_decay=self.weight_decay,
-                eps=self.eps,
-                maximize=False,
-            )
+        everybody = active is None or bool(active.all())
+        if not everybody and not self._ragged:
+            self._ragged = True
+            self._steps = [count.clone() for count in self._steps for _ in range(self.clients)]
+        if not self._ragged:
+            self._adam(self.params, grads, self.first, self.second, self._steps)
             return
-        self._uniform = None
-        self._masked(grads, torch.ones_like(self.steps, dtype=torch.bool) if active is None else active)
+        who = [k for k in range(self.clients) if active is None or active[k]]
+        each = [(t, k) for t in range(len(self.params)) for k in who]
+        self._adam(
+            [self.params[t][k] for t, k in each],
+            [grads[t][k] for t, k in each],
+            [self.first[t][k] for t, k in each],
+            [self.second[t][k] for t, k in each],
+            [self._steps[t * self.clients + k] for t, k in each],
+        )
 
-    def _masked(self, grads: list[Tensor], active: Tensor) -> None:
+    def _adam(
+        self, params: list[Tensor], grads: list[Tensor], first: list[Tensor], second: list[Tensor], steps: list[Tensor]
+    ) -> None:
+        if not params:
+            return
         beta1, beta2 = self.betas
-        self.steps += active
-        count = self.steps.clamp_min(1)
-        bias1, bias2 = 1 - beta1**count, 1 - beta2**count
-        for p, g, m, v in zip(self.params, grads, self.first, self.second, strict=True):
-            shape = (-1, *[1] * (p.dim() - 1))
-            on = active.view(shape)
-            g = g + self.weight_decay * p
-            m.copy_(torch.where(on, beta1 * m + (1 - beta1) * g, m))
-            v.copy_(torch.where(on, beta2 * v + (1 - beta2) * g * g, v))
-            root = (v / bias2.view(shape)).sqrt() + self.eps
-            p.sub_(torch.where(on, self.lr / bias1.view(shape) * m / root, torch.zeros_like(p)))
+        adam(
+            params,
+            grads,
+            first,
+            second,
+            [],
+            steps,
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            eps=self.eps,
+            maximize=False,
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +13,7 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.method import Method
 from fgl_repro.metrics import pooled_accuracy
-from fgl_repro.nn.gcn import Params
-from fgl_repro.nn.view import View
+from fgl_repro.nn.model import Params
 
 Report = Callable[[int, dict[str, float]], None]
 
@@ -43,7 +41,6 @@ class Training:
 def train(
     method: Method,
     clients: Clients,
-    validation: View,
     rounds: int,
     local_epochs: int,
     extra: Callable[[Params], dict[str, float]] | None = None,
@@ -55,7 +52,6 @@ def train(
     validation rows only.
 
     Args:
-        validation: View of the validation rows.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
         report: Called after each round with its numbers.
 
@@ -74,14 +70,16 @@ def train(
             ledger.add("rounds", "down", incoming)
             method.receive(clients, incoming)
         memory = method.remember(clients, number)
-        loss = _fit(method, clients, memory, number, local_epochs)
+        loss = method.fit(clients, memory, number, local_epochs)
         with torch.no_grad():
             trained = clients.trained
             evaluated = method.weights(trained, training=False)
             upload = method.upload(clients, evaluated)
             ledger.add("rounds", "up", upload)
-            score = pooled_accuracy(clients.model(evaluated, validation), validation)
-            now = {"loss": _finite(loss, number), "validation": score, **(extra(trained) if extra else {})}
+            score = pooled_accuracy(clients.model(evaluated, clients.validation), clients.validation)
+            now = {"loss": _finite(loss, number), "validation": score, **method.trace(clients)}
+            if extra:
+                now |= extra(trained)
             if score >= best_score:
                 best_round, best_score = number, score
                 for name, value in trained.items():
@@ -94,13 +92,6 @@ def train(
             report(number, now)
     last = {name: value.detach() for name, value in clients.trained.items()}
     return Training(best, last, best_round, rounds - 1, ledger, curves)
-
-
-def _fit(method: Method, clients: Clients, memory: Any, number: int, epochs: int) -> Tensor:
-    for _ in range(epochs):
-        loss = method.loss(clients, clients.logits(), memory, number)
-        clients.step(loss)
-    return loss.detach()
 
 
 def _finite(loss: Tensor, number: int) -> float:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.gcn import Params
+    from fgl_repro.nn.model import Params
 
 
 @dataclass

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from fgl_repro.federation import World
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.model import Model
     from fgl_repro.nn.view import View, Views
 
 
@@ -54,6 +55,7 @@ class FedGCN(FedAvg):
     display: ClassVar[str] = "FedGCN"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
+    models: ClassVar[tuple[str, ...]] = ("gcn",)
 
     variant: str = "paper"
     hops: int = 2
@@ -63,9 +65,9 @@ class FedGCN(FedAvg):
         if self.hops not in (0, 1, 2):
             raise UserError(f"method.hops={self.hops} is not defined for fedgcn: choose 0, 1 or 2.")
 
-    def view(self, views: Views, world: World, rows: np.ndarray) -> View:
+    def view(self, model: Model, views: Views, world: World, rows: np.ndarray) -> View:
         if self.hops == 0:
-            return views.of(world.graph, rows)
+            return super().view(model, views, world, rows)
         # Exact sums carry one hop inside them; raw features carry none.
         rings = self.hops - 1 if self.variant == "paper" else self.hops
         halo = views.once(world.graph, f"halo-{rings}", lambda: nn.halo_of(world.graph, rings))

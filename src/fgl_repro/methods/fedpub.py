@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.gcn import GCN, Params
+    from fgl_repro.nn.model import Model, Params
 
 MASK_OF = {"W1": "M1", "W2": "M2", "W3": "M3"}
 """Name of the mask of each masked weight; biases have none."""
@@ -79,7 +79,7 @@ class FedPub(Method):
     l1: float = 1e-3
     l2: float = 1e-3
 
-    def initial(self, model: GCN, rng: Generator) -> Params:
+    def initial(self, model: Model, rng: Generator) -> Params:
         """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
         single = model.init(rng)
         hidden, classes = single["W3"].shape

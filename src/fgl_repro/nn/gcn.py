@@ -11,9 +11,11 @@ from torch import Generator, Tensor
 from fgl_repro.nn.ops import dropout, fan_in, glorot, linear
 
 if TYPE_CHECKING:
-    from fgl_repro.nn.view import View
+    import numpy as np
 
-Params = dict[str, Tensor]
+    from fgl_repro.federation import UnionGraph
+    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.view import View, Views
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class GCN:
             "W3": fan_in((h, c), h, rng),
             "b3": fan_in((c,), h, rng),
         }
+
+    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
+        """The normalised adjacency cut down to ``rows``."""
+        return views.of(graph, rows)
 
     def first(self, params: Params, view: View) -> Tensor:
         """First convolution's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""

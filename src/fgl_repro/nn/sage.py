@@ -1,0 +1,188 @@
+"""K two-layer GraphSAGEs with a linear classifier, as one stacked model (FedLoG's encoder and warm-up classifier)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Generator, Tensor
+
+from fgl_repro.nn import view as views_of
+from fgl_repro.nn.ops import dropout, fan_in, linear
+from fgl_repro.nn.sparse import DenseOp, SparseOp
+from fgl_repro.nn.view import Padded, View
+
+if TYPE_CHECKING:
+    from fgl_repro.federation import UnionGraph
+    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.view import Views
+
+
+@dataclass(frozen=True)
+class SageView(View):
+    """A view whose inputs are ``[A X | X]`` and whose second propagation is a mean over neighbours.
+
+    Attributes:
+        root: Slot of each row among the inner nodes, int64 ``[K * r]``; 0 where padded.
+        degree: Neighbours of each row in the graph the view was cut from, float ``[K, r]``.
+    """
+
+    root: Tensor
+    degree: Tensor
+
+
+@dataclass(frozen=True)
+class SAGE:
+    """d -> H -> H/2 -> C: two mean-aggregating convolutions with root weights, ReLU and dropout between, then linear.
+
+    A layer is ``[mean of neighbours | own] W + b`` (Hamilton et al., 2017, as in PyG's SAGEConv): the rows of W are the
+    neighbour map above the root map. A node without neighbours has mean 0. Parameters, each with a leading client axis:
+    ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``.
+    """
+
+    num_features: int
+    num_classes: int
+    hidden: int = 128
+    dropout: float = 0.5
+
+    @property
+    def output(self) -> int:
+        """Width of the embedding."""
+        return max(self.hidden // 2, 1)
+
+    def init(self, rng: Generator) -> Params:
+        """One model's initial weights (no client axis), all uniform with bound 1 / sqrt(fan-in of the map)."""
+        d, h, o, c = self.num_features, self.hidden, self.output, self.num_classes
+        return {
+            "W1": fan_in((2 * d, h), d, rng),
+            "b1": fan_in((h,), d, rng),
+            "W2": fan_in((2 * h, o), h, rng),
+            "b2": fan_in((o,), h, rng),
+            "W3": fan_in((o, c), o, rng),
+            "b3": fan_in((c,), o, rng),
+        }
+
+    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
+        """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
+        source = views.once(graph, "sage", lambda: _Source.of(graph, views.device))
+        return source.view(graph, rows, views.device)
+
+    def first(self, params: Params, view: View) -> Tensor:
+        """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
+        if view.dense is not None:
+            return view.dense(params["W1"], params["b1"])
+        assert view.sparse is not None
+        mapped = view.sparse(params["W1"].flatten(0, 1))
+        return mapped.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
+
+    def second(self, params: Params, mean: Tensor, own: Tensor) -> Tensor:
+        """Second layer from hidden values: ``[K, n, H]`` and ``[K, n, H] -> [K, n, H/2]``."""
+        return linear(torch.cat([mean, own], dim=-1), params["W2"], params["b2"])
+
+    def embed(
+        self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
+    ) -> Tensor:
+        """Embeddings of the view's rows, ``[K, r, H/2]``; dropout when ``rng`` is given."""
+        hidden = torch.relu(self.first(params, view) if first is None else first)
+        if rng is not None:
+            hidden = dropout(hidden, self.dropout, rng)
+        hidden = hidden.flatten(0, 1)
+        shape = (view.num_clients, -1, self.hidden)
+        return self.second(params, view.outer(hidden).view(shape), hidden.index_select(0, view.root).view(shape))
+
+    def __call__(
+        self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
+    ) -> Tensor:
+        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        return linear(self.embed(params, view, rng, first), params["W3"], params["b3"])
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What all views of a union graph are cut from.
+
+    Attributes:
+        mean: Row-normalised adjacency ``[N, N]``.
+        degree: Neighbours of each node ``[N]``.
+        dense: ``[A X | X]`` of every node and a row of zeros, ``[N + 1, 2d]``, or None.
+        sparse: The same without that row as CSR, or None.
+    """
+
+    mean: sp.csr_matrix
+    degree: np.ndarray
+    dense: Tensor | None
+    sparse: sp.csr_matrix | None
+
+    @staticmethod
+    def of(graph: UnionGraph, device: torch.device) -> _Source:
+        adjacency = graph.adjacency
+        degree = np.diff(adjacency.indptr).astype(np.float32)
+        mean = sp.csr_matrix(sp.diags_array(1 / np.maximum(degree, 1), dtype=np.float32) @ adjacency)
+        base = graph.base.features
+        own = base[graph.node]
+        both = sp.csr_matrix(sp.hstack([mean @ own, own], format="csr", dtype=np.float32))
+        if base.nnz < views_of.SPARSE_BELOW * base.shape[0] * base.shape[1]:
+            return _Source(mean, degree, None, both)
+        dense = torch.zeros(graph.num_nodes + 1, both.shape[1], device=device)
+        dense[:-1] = torch.from_numpy(both.toarray()).to(device)
+        return _Source(mean, degree, dense, None)
+
+    def view(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> SageView:
+        counts, entries = _entries(self.mean, rows)
+        columns = self.mean.indices[entries]
+        mark = np.zeros(graph.num_nodes, dtype=bool)
+        mark[rows] = mark[columns] = True
+        needed = np.flatnonzero(mark)
+        outer, inner = Padded.of(rows, graph), Padded.of(needed, graph)
+        slot = np.empty(graph.num_nodes, dtype=np.int64)
+        slot[needed] = inner.slot
+        pointers = _pointers(outer, counts)
+        second = sp.csr_matrix((self.mean.data[entries], slot[columns], pointers), shape=(outer.size, inner.size))
+
+        def tensor(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        mask = tensor(outer.scatter(np.ones(len(rows), np.float32)))
+        return SageView(
+            dense=self._dense(inner, tensor) if self.dense is not None else None,
+            sparse=SparseOp.of(self._blocks(inner, graph), device) if self.sparse is not None else None,
+            inner=None,
+            outer=SparseOp.of(second, device),
+            labels=tensor(outer.scatter(graph.labels[rows])),
+            mask=mask,
+            counts=mask.sum(1),
+            slots=tensor(outer.slot),
+            root=tensor(outer.scatter(slot[rows]).ravel()),
+            degree=tensor(outer.scatter(self.degree[rows])),
+        )
+
+    def _dense(self, inner: Padded, tensor: views_of.ToTensor) -> DenseOp:
+        assert self.dense is not None
+        index = np.full(inner.size, len(self.dense) - 1)
+        index[inner.slot] = inner.nodes
+        return DenseOp(self.dense.index_select(0, tensor(index)).view(inner.clients, inner.width, -1))
+
+    def _blocks(self, inner: Padded, graph: UnionGraph) -> sp.csr_matrix:
+        """Inputs of client k's nodes in column block k, ``[K * n1, K * 2d]``."""
+        assert self.sparse is not None
+        counts, entries = _entries(self.sparse, inner.nodes)
+        width = self.sparse.shape[1]
+        columns = self.sparse.indices[entries] + np.repeat(graph.owner[inner.nodes] * width, counts)
+        shape = (inner.size, inner.clients * width)
+        return sp.csr_matrix((self.sparse.data[entries], columns, _pointers(inner, counts)), shape=shape)
+
+
+def _entries(matrix: sp.csr_matrix, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of each row ``[r]`` and their positions in the matrix's arrays, row after row."""
+    start = matrix.indptr[rows].astype(np.int64)
+    counts = matrix.indptr[rows + 1] - start
+    before = np.cumsum(counts) - counts
+    return counts, np.repeat(start - before, counts) + np.arange(counts.sum())
+
+
+def _pointers(rows: Padded, counts: np.ndarray) -> np.ndarray:
+    """Row pointers of a CSR matrix whose rows lie at the slots of ``rows`` and are empty elsewhere."""
+    return np.concatenate([[0], np.cumsum(rows.scatter(counts).ravel())])

@@ -1,0 +1,71 @@
+"""The stacked GraphSAGE against PyG's, whole graphs and mini-batches, dense and sparse inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import SAGEConv
+
+from fgl_repro import setting
+from fgl_repro.federation import UnionGraph
+from fgl_repro.graph import Graph
+from fgl_repro.nn import SAGE, Views
+from fgl_repro.nn import view as view_module
+from fgl_repro.nn.ops import stack
+
+CPU = torch.device("cpu")
+
+
+def separate(graph: UnionGraph, model: SAGE, params: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Embeddings of every node of each client, by PyG, ``K x [n_k, H/2]``."""
+    out = []
+    for k in range(graph.num_clients):
+        own = slice(graph.ptr[k], graph.ptr[k + 1])
+        x = torch.from_numpy(graph.base.features[graph.node[own]].toarray())
+        edges = torch.from_numpy(np.stack(graph.adjacency[own, own].nonzero())).long()
+        for number, width in ((1, x.shape[1]), (2, model.hidden)):
+            weight, bias = params[f"W{number}"][k], params[f"b{number}"][k]
+            layer = SAGEConv(width, weight.shape[1])
+            with torch.no_grad():
+                layer.lin_l.weight.copy_(weight[:width].T)
+                layer.lin_l.bias.copy_(bias)
+                layer.lin_r.weight.copy_(weight[width:].T)
+            x = layer(x, edges.flip(0))
+            x = torch.relu(x) if number == 1 else x
+        out.append(x)
+    return out
+
+
+@pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
+def test_embeddings_and_gradients_equal_pyg(
+    toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
+    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    graph, model = world.graph, SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
+    params = stack(model.init(torch.Generator().manual_seed(0)), 3)
+    params = {name: (value + torch.randn_like(value) * 0.1).requires_grad_() for name, value in params.items()}
+    expected = separate(graph, model, params)
+    views, rng = Views(CPU), np.random.default_rng(0)
+    for rows in (np.arange(graph.num_nodes), np.sort(rng.choice(graph.num_nodes, 9, replace=False))):
+        view = model.view(views, graph, rows)
+        ours = model.embed(params, view).flatten(0, 1)[view.slots]
+        torch.testing.assert_close(ours, torch.cat(expected)[rows], atol=1e-5, rtol=1e-5)
+        degree = view.degree.flatten()[view.slots].numpy()
+        assert np.array_equal(degree, np.asarray(graph.adjacency.sum(1)).ravel()[rows])
+    ours.square().sum().backward()
+    single = {name: value[:, :].detach().clone().requires_grad_() for name, value in params.items()}
+    dense = torch.from_numpy(graph.adjacency.toarray())
+    mean = dense / dense.sum(1, keepdim=True).clamp_min(1)
+    x = torch.from_numpy(toy_graph.features[graph.node].toarray())
+    owner = torch.from_numpy(graph.owner)
+    hidden = torch.relu(
+        torch.einsum("nd,ndh->nh", torch.cat([mean @ x, x], 1), single["W1"][owner]) + single["b1"][owner]
+    )
+    second = (
+        torch.einsum("nd,ndh->nh", torch.cat([mean @ hidden, hidden], 1), single["W2"][owner]) + single["b2"][owner]
+    )
+    second[rows].square().sum().backward()
+    for name in ("W1", "b1", "W2", "b2"):
+        torch.testing.assert_close(params[name].grad, single[name].grad, atol=1e-4, rtol=1e-4)

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import torch.nn.functional as functional
 
     from fgl_repro import nn
+    from fgl_repro.fl import optim
 else:
     torch = _Lazy("torch")
     functional = _Lazy("torch.nn.functional")
     nn = _Lazy("fgl_repro.nn")
+    optim = _Lazy("fgl_repro.fl.optim")
 
-__all__ = ["functional", "nn", "torch"]
+__all__ = ["functional", "nn", "optim", "torch"]

@@ -78,6 +78,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
             "validation_last": training.curves["validation"][training.last_round],
         },
         "metrics": metrics,
+        "facts": training.facts,
         "bytes": training.ledger.as_dict(),
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "peak_memory_mb": _peak_memory(device),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,10 +36,12 @@ class Clients:
         prior: Local class shares p_c, ``[K, C]``.
         samples: Training nodes per client, float ``[K]``.
         shared: View of data that the server sent to everybody, if the method has any.
+        state: What else the method keeps between rounds, in a type of its own.
         seed: Run seed, for the method's own named streams.
     """
 
     shared: View
+    state: Any
 
     def __init__(self, world: World, model: Model, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
         device = views.device

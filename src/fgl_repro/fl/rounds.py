@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Training:
         best_round, last_round: Their numbers, from 0.
         curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (pooled accuracy), more if asked for.
         ledger: Bytes of one client.
+        facts: What the method tells of its state after the last round.
     """
 
     best: Params
@@ -36,6 +38,7 @@ class Training:
     last_round: int
     ledger: Ledger
     curves: dict[str, list[float]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def train(
@@ -91,7 +94,7 @@ def train(
         if report:
             report(number, now)
     last = {name: value.detach() for name, value in clients.trained.items()}
-    return Training(best, last, best_round, rounds - 1, ledger, curves)
+    return Training(best, last, best_round, rounds - 1, ledger, curves, method.facts(clients))
 
 
 def _finite(loss: Tensor, number: int) -> float:

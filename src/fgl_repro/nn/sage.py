@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,20 @@ class SageView(View):
 
     root: Tensor
     degree: Tensor
+
+
+@dataclass(frozen=True)
+class RingView(SageView):
+    """A view that embeds the rows' neighbours as well: its inputs and second propagation serve the closed neighbourhood
+    ``[K, r']`` of the rows, everything else the rows.
+
+    Attributes:
+        pick: Slot of each row in ``[K * r']``, int64 ``[K * r]``; 0 where padded.
+        mean: Mean over the neighbours of each row, ``[K * r, K * r']``.
+    """
+
+    pick: Tensor
+    mean: SparseOp
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,14 @@ class SAGE:
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
         """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
-        source = views.once(graph, "sage", lambda: _Source.of(graph, views.device))
-        return source.view(graph, rows, views.device)
+        return self._source(views, graph).view(graph, rows, views.device)
+
+    def ring(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> RingView:
+        """The same with the embeddings of the rows' neighbours at hand."""
+        return self._source(views, graph).ring(graph, rows, views.device)
+
+    def _source(self, views: Views, graph: UnionGraph) -> _Source:
+        return views.once(graph, "sage", lambda: _Source.of(graph, views.device))
 
     def first(self, params: Params, view: View) -> Tensor:
         """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
@@ -131,6 +151,39 @@ class _Source:
         return _Source(mean, degree, dense, None)
 
     def view(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> SageView:
+        outer, inner, second, root = self._around(graph, rows)
+
+        def tensor(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return SageView(
+            dense=self._dense(inner, tensor) if self.dense is not None else None,
+            sparse=SparseOp.of(self._blocks(inner, graph), device) if self.sparse is not None else None,
+            inner=None,
+            outer=SparseOp.of(second, device),
+            root=tensor(root),
+            **self._rows(graph, outer, device),
+        )
+
+    def ring(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> RingView:
+        outer, ring, mean, pick = self._around(graph, rows)
+        inner = self.view(graph, ring.nodes, device)
+        own = {f.name: getattr(inner, f.name) for f in fields(inner)} | self._rows(graph, outer, device)
+        return RingView(**own, pick=torch.from_numpy(pick).to(device), mean=SparseOp.of(mean, device))
+
+    def _rows(self, graph: UnionGraph, rows: Padded, device: torch.device) -> dict[str, Tensor]:
+        """What a view says of the rows themselves."""
+        arrays = {
+            "labels": rows.scatter(graph.labels[rows.nodes]),
+            "mask": rows.scatter(np.ones(len(rows.nodes), np.float32)),
+            "slots": rows.slot,
+            "degree": rows.scatter(self.degree[rows.nodes]),
+        }
+        out = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+        return {**out, "counts": out["mask"].sum(1)}
+
+    def _around(self, graph: UnionGraph, rows: np.ndarray) -> tuple[Padded, Padded, sp.csr_matrix, np.ndarray]:
+        """Rows, their closed neighbourhood, the mean from there ``[K * r, K * n1]``, slots of the rows in it."""
         counts, entries = _entries(self.mean, rows)
         columns = self.mean.indices[entries]
         mark = np.zeros(graph.num_nodes, dtype=bool)
@@ -139,31 +192,16 @@ class _Source:
         outer, inner = Padded.of(rows, graph), Padded.of(needed, graph)
         slot = np.empty(graph.num_nodes, dtype=np.int64)
         slot[needed] = inner.slot
-        pointers = _pointers(outer, counts)
-        second = sp.csr_matrix((self.mean.data[entries], slot[columns], pointers), shape=(outer.size, inner.size))
-
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
-        mask = tensor(outer.scatter(np.ones(len(rows), np.float32)))
-        return SageView(
-            dense=self._dense(inner, tensor) if self.dense is not None else None,
-            sparse=SparseOp.of(self._blocks(inner, graph), device) if self.sparse is not None else None,
-            inner=None,
-            outer=SparseOp.of(second, device),
-            labels=tensor(outer.scatter(graph.labels[rows])),
-            mask=mask,
-            counts=mask.sum(1),
-            slots=tensor(outer.slot),
-            root=tensor(outer.scatter(slot[rows]).ravel()),
-            degree=tensor(outer.scatter(self.degree[rows])),
-        )
+        arrays = (self.mean.data[entries], slot[columns], _pointers(outer, counts))
+        mean = sp.csr_matrix(arrays, shape=(outer.size, inner.size))
+        return outer, inner, mean, outer.scatter(slot[rows]).ravel()
 
     def _dense(self, inner: Padded, tensor: views_of.ToTensor) -> DenseOp:
         assert self.dense is not None
         index = np.full(inner.size, len(self.dense) - 1)
         index[inner.slot] = inner.nodes
-        return DenseOp(self.dense.index_select(0, tensor(index)).view(inner.clients, inner.width, -1))
+        inputs = self.dense.index_select(0, tensor(index)).view(inner.clients, inner.width, -1)
+        return DenseOp(inputs, kept=False)
 
     def _blocks(self, inner: Padded, graph: UnionGraph) -> sp.csr_matrix:
         """Inputs of client k's nodes in column block k, ``[K * n1, K * 2d]``."""

@@ -40,14 +40,21 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 class DenseOp:
-    """Constant inputs of K first layers ``[K, n, d]``; the transpose is laid out once, on the first backward pass."""
+    """Constant inputs of K first layers ``[K, n, d]``.
 
-    def __init__(self, inputs: Tensor) -> None:
-        self.inputs = inputs
+    Args:
+        kept: They serve many steps: the transpose is laid out once, on the first backward pass. For a mini-batch, used
+            once, laying it out costs more than it saves.
+    """
+
+    def __init__(self, inputs: Tensor, kept: bool = True) -> None:
+        self.inputs, self.kept = inputs, kept
         self._transpose: Tensor | None = None
 
     def transpose(self) -> Tensor:
-        """``[K, d, n]``, contiguous: a weight gradient from it is up to twice as fast as from a strided view."""
+        """``[K, d, n]``; contiguous if kept: a weight gradient from it is up to twice as fast as from a strided view."""
+        if not self.kept:
+            return self.inputs.transpose(1, 2)
         if self._transpose is None:
             self._transpose = self.inputs.transpose(1, 2).contiguous()
         return self._transpose

@@ -26,12 +26,13 @@ SMOKE = $(if $(filter-out 0 no false,$(strip $(FAST))),--fast)
 SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)) $(SMOKE))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint type format train table1 table2 table9 tables missing compare report show rerun \
+.PHONY: help install demo test lint type format train table1 table2 table9 fedlog tables list missing compare report show rerun \
 	pack unpack push bench data clean
 
 help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "one table or figure: make fedlog-table3, make fedlog-fig9, ...; make list names them"
 	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
 	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
@@ -74,13 +75,21 @@ table1: ## FedLoG Table 1: seen graph
 table2: ## FedLoG Table 2: unseen node, missing class, new client
 table9: ## FedLoG Table 9: open set
 
-tables: $(STAMP) ## all of them
-	set -e; for table in table1 table2 table9; do $(BIN)/fgl-table run $$table $(SWEEP); done
+fedlog: $(STAMP) ## every table and figure of FedLoG, in one sweep
+	$(BIN)/fgl-table run fedlog $(SWEEP)
 
-missing: $(STAMP) ## commands of the runs table T still lacks (T=table1)
+fedlog-%: $(STAMP)
+	$(BIN)/fgl-table run $* $(SWEEP)
+
+tables: fedlog ## all papers: so far FedLoG
+
+list: $(STAMP) ## tables and figures, and how much of each is recorded
+	$(BIN)/fgl-table list
+
+missing: $(STAMP) ## commands of the runs T still lacks (T=table1, T=fig9, or T=fedlog: all)
 	$(BIN)/fgl-table missing $(T) $(NARROW)
 
-compare: $(STAMP) ## table T against the printed numbers
+compare: $(STAMP) ## write T from the records there are, beside the printed numbers
 	$(BIN)/fgl-table compare $(T) $(NARROW)
 
 report: $(STAMP) ## every table and protocol condensed into results/<paper>/README.md
@@ -93,10 +102,10 @@ rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
 	@test -n "$(KEY)" || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }
 	$(BIN)/fgl-table rerun $(KEY)
 
-pack: $(STAMP) ## add the records of all tables to results/<paper>/runs.csv, which is committed
+pack: $(STAMP) ## add the records of all tables to results/<paper>/{runs,curves}.csv, which are committed
 	$(BIN)/fgl-table pack
 
-unpack: $(STAMP) ## make records from results/<paper>/runs.csv again
+unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 	$(BIN)/fgl-table unpack
 
 push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")

@@ -83,7 +83,7 @@ def test_ranks() -> None:
 @pytest.fixture
 def filled(tmp_path: Path) -> tables.Table:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""
-    spec = tablespec.load("table2").narrow(["computers"], [3])
+    spec = tablespec.load("table2").narrow(["computers"], [3], ["local", "fedavg", "fedpub", "fedntd", "feded"])
     store = RecordStore(tmp_path / "records")
     values = {"local": 0.16, "fedpub": 0.60, "fedntd": 0.70, "feded": 0.75}
     for cell in spec.cells():

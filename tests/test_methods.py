@@ -22,7 +22,7 @@ from fgl_repro.methods.feded import FedED, restricted_divergence
 from fgl_repro.methods.fedntd import FedNTD
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.nn import GCN, Views
-from fgl_repro.run import execute, federate
+from fgl_repro.run import build_model, execute, federate
 
 CPU = torch.device("cpu")
 
@@ -38,6 +38,7 @@ VARIANTS = [pytest.param(*pair, id="-".join(pair)) for pair in every_variant()]
 
 def make_config(name: str, variant: str, **overrides: object) -> configs.Config:
     dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.lr": 0.01, "model.hidden": 8}
+    dotted |= {f"method.{field}": value for field, value in configs.method_classes()[name].quick.items()}
     return configs.build(dataset="cora", method=name, clients=3, overrides={**dotted, **overrides})
 
 
@@ -47,8 +48,7 @@ def world(toy_graph: Graph) -> World:
 
 
 def make_clients(world: World, config: configs.Config) -> Clients:
-    base = world.graph.base
-    model = GCN(base.num_features, base.num_classes, config.model.hidden, config.model.dropout)
+    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
     return Clients(world, model, config.method, config.protocol, config.seed, Views(CPU))
 
 
@@ -116,8 +116,7 @@ def first_upload(world: World, config: configs.Config) -> dict[str, torch.Tensor
     clients, method = make_clients(world, config), config.method
     method.begin(clients)
     memory = method.remember(clients, 0)
-    for _ in range(2):
-        clients.step(method.loss(clients, clients.logits(), memory, 0))
+    method.fit(clients, memory, 0, 2)
     with torch.no_grad():
         message = method.upload(clients, method.weights(clients.trained, training=False))
     out = {name: value.detach() for name, value in clients.trained.items()}

@@ -15,7 +15,7 @@ from typing import Any
 
 from fgl_repro.errors import UserError
 from fgl_repro.records import write_atomic
-from fgl_repro.tables import SAID, Stat, Table, csv_text, exact, grid_text, number
+from fgl_repro.tables import SAID, Stat, Table, csv_text, exact, grid_text, number, row_gap, signed
 from fgl_repro.tablespec import Cell, Panel, spelled
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
@@ -80,20 +80,31 @@ class Tally:
 
 
 @cache
-def reference(file: str, setting: str) -> dict[tuple[str, int, str], Printed]:
-    """Printed numbers by (data set in lower case, clients, method as printed).
+def printed_lines(file: str) -> tuple[dict[str, str], ...]:
+    """Every line of a file of printed numbers, by column name.
 
     Args:
         file: Path below ``fgl_repro/reference``.
-        setting: Value of the ``setting`` column.
     """
     path = Path(__file__).resolve().parent / "reference" / file
     if not path.exists():
         raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
-    with open(path, encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["setting"] == setting and row["metric"] == "accuracy"]
+    with open(path, encoding="utf-8", newline="") as text:
+        return tuple(csv.DictReader(text))
+
+
+@cache
+def reference(file: str, setting: str, name: str = "method") -> dict[tuple[str, int, str], Printed]:
+    """Printed accuracies by (data set in lower case, clients, method as printed).
+
+    Args:
+        file: Path below ``fgl_repro/reference``.
+        setting: Value of the ``setting`` column.
+        name: Column that takes the method's place, where all lines are of one method.
+    """
+    rows = [row for row in printed_lines(file) if row["setting"] == setting and row["metric"] == "accuracy"]
     return {
-        (row["dataset"].lower(), int(row["n_clients"]), row["method"]): Printed(
+        (row["dataset"].lower(), int(row["n_clients"]), row[name]): Printed(
             float(row["value"]), float(row["std"]) if row["std"] else None, row["note"]
         )
         for row in rows
@@ -102,9 +113,11 @@ def reference(file: str, setting: str) -> dict[tuple[str, int, str], Printed]:
 
 def printed(cell: Cell) -> Printed | None:
     """The paper's number for a cell, if it has one."""
-    return reference(cell.panel.reference, cell.panel.reference_setting).get(
-        (cell.dataset, cell.clients, cell.row.name)
-    )
+    panel = cell.panel
+    if not panel.reference:
+        return None
+    numbers = reference(panel.reference, panel.reference_setting, panel.reference_rows)
+    return numbers.get((cell.dataset, cell.clients, cell.row.name))
 
 
 def difference(theirs: Printed | None, ours: Stat | None) -> Difference:
@@ -201,10 +214,6 @@ def rows(table: Table) -> list[dict[str, Any]]:
     return out
 
 
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"
-
-
 def paper_number(theirs: Printed | None, form: str = "percent") -> str:
     """The printed number in the table's format, a misprint in brackets."""
     if theirs is None:
@@ -230,7 +239,7 @@ def beside(table: Table, panel: Panel, dataset: str, clients: int, *, only_rows:
             continue
         told = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(found.status, "")
         verdict = gap.verdict if found.status in ("complete", "partial") else found.status
-        body.append([row.label, told, paper_number(theirs, form), _signed(gap.points), verdict])
+        body.append([row.label, told, paper_number(theirs, form), signed(gap.points), verdict])
     return grid_text(["method", "ours (seeds)", "paper", "diff", "verdict"], body) if body else ""
 
 
@@ -238,7 +247,7 @@ def markdown(table: Table) -> str:
     """The comparison as a page: per method, per column, per cell."""
     spec = table.spec
     lines = [
-        f"# {spec.paper}, Table {spec.table} beside the paper, protocol `{table.protocol}`",
+        f"# {spec.paper}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         "",
         f"The protocol prints the {SAID[table.selection]}; both rounds are compared. `agrees`: within "
         f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "
@@ -258,7 +267,27 @@ def markdown(table: Table) -> str:
     ]
     for panel in spec.panels:
         lines += ["", f"### {panel.name}: {panel.title}", "", _cell_grid(table, panel)]
+    if spec.differences:
+        lines += ["", "## Differences of rows, in points", "", differences(table)]
     return "\n".join(lines) + "\n"
+
+
+def differences(table: Table) -> str:
+    """The lines a table prints below its rows, beside the same differences of the printed numbers."""
+    spec, body = table.spec, []
+    by_id = {row.id: row for row in spec.rows}
+    for line in spec.differences:
+        for dataset in spec.datasets:
+            for clients in spec.clients:
+                for panel in spec.panels:
+                    ours = [signed(row_gap(table, line, panel, dataset, clients, s)) for s in ("best", "last")]
+                    found = [
+                        printed(Cell(panel, by_id[i], dataset, clients)) for i in (line.more, line.less) if i in by_id
+                    ]
+                    more, less = found if len(found) == 2 else (None, None)
+                    theirs = signed(100 * (more.mean - less.mean)) if more and less else ""
+                    body.append([line.name, f"{spelled(dataset)} {clients}", panel.title, theirs, *ours])
+    return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
 
 
 def _method_grid(table: Table) -> str:
@@ -282,7 +311,7 @@ def _column_grid(table: Table) -> str:
         if best.methods < 2:
             continue
         where = [best.panel.name, f"{spelled(best.dataset)}, {best.clients} clients", str(best.methods)]
-        body.append([*where, _signed(best.tau), said[best.winner], _signed(last.tau), said[last.winner]])
+        body.append([*where, signed(best.tau), said[best.winner], signed(last.tau), said[last.winner]])
     heads = ["panel", "column", "methods", "tau, best", "winner, best", "tau, last", "winner, last"]
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
 
@@ -297,7 +326,7 @@ def _cell_grid(table: Table, panel: Panel) -> str:
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(theirs, form)]
         for selection in ("best", "last"):
             gap = difference(theirs, found.at(selection))
-            line += [number(found.at(selection), form), _signed(gap.points), _signed(gap.stds), gap.verdict]
+            line += [number(found.at(selection), form), signed(gap.points), signed(gap.stds), gap.verdict]
         body.append([*line, str(found.best.n if found.best else 0)])
     heads = ["column", "method", "paper", "ours, best", "diff", "in std", "verdict"]
     heads += ["ours, last", "diff", "in std", "verdict", "seeds"]

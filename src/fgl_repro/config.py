@@ -75,13 +75,17 @@ def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
 
 def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_method:{local:0.001,default:0.01}}``: the entry of the run's method."""
-    return _entry(table, "method", getattr(OmegaConf.get_type(_root_.method), "name", ""))
+    return _entry(table, "method", getattr(_method_of(_root_), "name", ""))
 
 
 def _architecture(*, _root_: DictConfig) -> Any:
     """Resolver ``${architecture:}``: the model on which the run's method is built."""
-    chosen = None if OmegaConf.is_missing(_root_, "method") else OmegaConf.get_type(_root_.method)
-    return getattr(chosen, "models", ("gcn",))[0]
+    return getattr(_method_of(_root_), "models", ("gcn",))[0]
+
+
+def _method_of(root: DictConfig) -> type | None:
+    """Class of the chosen method; None where none is chosen, which is refused in better words later."""
+    return None if OmegaConf.is_missing(root, "method") else OmegaConf.get_type(root.method)
 
 
 def _entry(table: DictConfig, axis: str, name: str) -> Any:

@@ -57,6 +57,13 @@ class UnionGraph:
         labels: np.ndarray = self.base.labels[self.node]
         return labels
 
+    @cached_property
+    def class_counts(self) -> np.ndarray:
+        """Nodes of each class at each client, int64 ``[K, C]``."""
+        counts = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)
+        np.add.at(counts, (self.owner, self.labels), 1)
+        return counts
+
 
 @dataclass(frozen=True)
 class Probe:

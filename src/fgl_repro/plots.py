@@ -37,10 +37,10 @@ def write(table: Table, folder: Path) -> Path:
         chart.set_xlabel("accuracy (%)")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    title = f"{spec.paper}, Table {spec.table}: {spec.title} (protocol {table.protocol}, {len(spec.seeds)} seeds)"
+    title = f"{spec.paper}, {spec.heading}: {spec.title} (protocol {table.protocol}, {len(spec.seeds)} seeds)"
     figure.suptitle(title)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"table_{spec.table}.png"
+    path = folder / f"{spec.stem}.png"
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     figure.savefig(temporary, format="png", metadata={"Software": None})
     os.replace(temporary, path)

@@ -37,6 +37,8 @@ class Source(Protocol):
 
     def load_failed(self, key: str) -> Record | None: ...
 
+    def curves(self, key: str) -> dict[str, list[float | None]]: ...
+
 
 def write_atomic(path: Path, text: str) -> None:
     """Write ``text`` so that ``path`` holds either what it held before or all of it, whenever we are killed."""
@@ -154,6 +156,10 @@ class RecordStore:
         columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
         return {name: [float(x) if x else None for x in values] for name, values in zip(rows[0], columns, strict=True)}
 
+    def enough(self, record: Record | None, curves: str = "validation") -> bool:
+        """Whether a run has been done: recorded, and with every probe in every round if ``curves`` is ``all``."""
+        return record is not None and (curves != "all" or set(record["metrics"]) <= set(self.curves(record["key"])))
+
     def files(self) -> list[Path]:
         """Record files in order of name; temporary, failed and set-aside files are not among them."""
         if not self.folder.is_dir():
@@ -227,12 +233,21 @@ class Archive:
     Args:
         store: Records of this checkout.
         packed: Records read from a committed CSV, by key.
+        curves: Committed curves, by key.
         lenient: Set damaged files aside instead of refusing.
     """
 
-    def __init__(self, store: RecordStore, packed: Mapping[str, Record], *, lenient: bool = False) -> None:
+    def __init__(
+        self,
+        store: RecordStore,
+        packed: Mapping[str, Record],
+        curves: Mapping[str, dict[str, list[float | None]]] | None = None,
+        *,
+        lenient: bool = False,
+    ) -> None:
         self._store = store
         self._packed = packed
+        self._curves = curves or {}
         self._read = store.recover if lenient else store.load
         self._seen: dict[str, Record | None] = {}
 
@@ -244,6 +259,10 @@ class Archive:
 
     def load_failed(self, key: str) -> Record | None:
         return self._store.load_failed(key)
+
+    def curves(self, key: str) -> dict[str, list[float | None]]:
+        """The run's curves, those with more columns where both have some."""
+        return max(self._store.curves(key), self._curves.get(key, {}), key=len)
 
 
 # --- the packed CSV: one row a run, readable columns first, the whole record last ------------------------------------

@@ -156,10 +156,11 @@ class Prober:
         return {probe.name: found[probe.name] for probe in self.probes}
 
     def accuracies(self, trained: Params) -> dict[str, float]:
-        """The printed accuracy of every test probe, for curves; NaN for a probe without rows."""
+        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows."""
         measured = self.metrics(trained)
-        names = [probe.name for probe in self.probes[1:]]
-        return {n: float("nan") if measured[n]["accuracy"] is None else measured[n]["accuracy"] for n in names}
+        found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
+        found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
+        return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def both(self, training: Training) -> dict[str, dict[str, Any]]:
         """Every probe at the best validation round and at the last."""

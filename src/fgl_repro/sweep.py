@@ -63,13 +63,16 @@ def label(identity: dict[str, Any]) -> str:
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
-    """One job a distinct key, cheap data sets first, the runs of one data set together (workers cache it)."""
+    """One job a distinct key, cheap data sets first, the runs of one data set together (workers cache it).
+
+    Where two configs have one key, the one that keeps all curves stands.
+    """
     from fgl_repro.config import cell_of, key_of, science
 
     jobs: dict[str, Job] = {}
     for config in configs:
         key = key_of(config)
-        if key in jobs:
+        if key in jobs and config.runtime.curves != "all":
             continue
         quiet = copy.deepcopy(config)
         quiet.runtime.progress = False
@@ -84,7 +87,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 
 
 def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute: str = EXECUTE) -> Summary:
-    """Do every run of ``configs`` that ``store`` does not hold.
+    """Do every run of ``configs`` that ``store`` does not hold (with all curves, where a config asks for them).
 
     Args:
         configs: Runs wanted; repeats (panels that share a world) are done once.
@@ -96,7 +99,7 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
         What was done, found and failed; a run that another shell does is waited for.
     """
     wanted = jobs_of(configs)
-    missing = [job for job in wanted if store.recover(job.key) is None]
+    missing = [job for job in wanted if not store.enough(store.recover(job.key), job.config.runtime.curves)]
     sweep = _Sweep(missing, store, execute, Costs(store.all(strict=False)))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
@@ -220,7 +223,7 @@ class _Sweep:
         assert job is not None
         if member.process.pid is not None:
             self._store.forget_claim(job.key, member.process.pid)
-        if self._store.recover(job.key) is not None:
+        if self._store.enough(self._store.recover(job.key), job.config.runtime.curves):
             return Answer("done")
         code = member.process.exitcode
         why = f"worker died (exit code {code}{'; most likely killed for its memory' if code == -9 else ''})"

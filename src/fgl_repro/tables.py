@@ -17,7 +17,7 @@ import numpy as np
 
 from fgl_repro import tuning
 from fgl_repro.records import Record, Source, write_atomic
-from fgl_repro.tablespec import Cell, Panel, Row, TableSpec, spelled
+from fgl_repro.tablespec import Cell, Difference, Panel, Row, TableSpec, spelled
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -95,17 +95,21 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
     return None if value is None else float(value)
 
 
-def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
-    """Fill one cell from the records of its seeds."""
+def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
+    """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
     from fgl_repro.config import key_of
 
-    first = spec.config(cell, protocol, spec.seeds[0])
-    choice = tuning.chosen(first, source)
+    choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
+    return ([key_of(_at_seed(choice.config, seed)) for seed in spec.seeds] if choice else []), choice
+
+
+def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
+    """Fill one cell from the records of its seeds."""
+    keys, choice = chosen_keys(spec, cell, protocol, source)
     if choice is None:
         return Result(None, None, len(spec.seeds), "untuned", "", ())
-    keys = [key_of(_at_seed(choice.config, seed)) for seed in spec.seeds]
     found = [(key, record) for key in keys if (record := source.load(key)) is not None]
-    ddof = first.protocol.ddof
+    ddof = choice.config.protocol.ddof
 
     def over_seeds(selection: str) -> Stat | None:
         return stat([measured(r, cell.panel.probe, selection, spec.metric) for _, r in found], ddof)
@@ -152,6 +156,14 @@ def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Co
     """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
     found = [tuning.choose(config, source) for config in runs(spec, protocol)]
     return [config for config in found if config is not None], sum(config is None for config in found)
+
+
+def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
+    """Every run a table rests on that can be named yet, candidates included, by key."""
+    from fgl_repro.config import key_of
+
+    configs, _ = chosen_runs(spec, protocol, source)
+    return {key_of(config): config for config in [*candidate_runs(spec, protocol), *configs]}
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -225,8 +237,50 @@ def _wide_row(table: Table, panel: Panel, row: Row, selection: str) -> list[str]
     ]
 
 
+def row_gap(table: Table, line: Difference, panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
+    """A difference of two rows in points; None where one of them has no number."""
+    by_id = {row.id: row for row in table.spec.rows}
+    if line.more not in by_id or line.less not in by_id:
+        return None
+    cells = [Cell(panel, by_id[name], dataset, clients) for name in (line.more, line.less)]
+    more, less = (table.results[cell].at(selection) for cell in cells)
+    return None if more is None or less is None else 100 * (more.mean - less.mean)
+
+
+def signed(value: float | None) -> str:
+    """Points with their sign, blank for None."""
+    return "" if value is None else f"{value:+.2f}"
+
+
+def _across_panels(table: Table, dataset: str, clients: int, selection: str) -> list[list[str]]:
+    """Lines of one column of the grid, a panel each across, differences of rows below."""
+    panels = table.spec.panels
+    lines = [
+        [
+            row.label,
+            *(shown(table.results[Cell(p, row, dataset, clients)], selection, table.spec.format) for p in panels),
+        ]
+        for row in table.spec.rows
+    ]
+    for line in table.spec.differences:
+        lines.append([line.name, *(signed(row_gap(table, line, p, dataset, clients, selection)) for p in panels)])
+    return lines
+
+
+def _wide_across_panels(table: Table) -> str:
+    columns = ["column", "selection", "method", *(panel.title for panel in table.spec.panels)]
+    rows = []
+    for selection in _both(table):
+        for dataset, clients in _columns(table.spec):
+            for line in _across_panels(table, dataset, clients, selection):
+                rows.append(dict(zip(columns, [f"{spelled(dataset)} {clients}", selection, *line], strict=True)))
+    return csv_text(rows)
+
+
 def wide_text(table: Table) -> str:
     """Shaped as the paper prints it: methods down, data sets and clients across; both selections, the printed first."""
+    if table.spec.columns == "panels":
+        return _wide_across_panels(table)
     heads = [f"{spelled(dataset)} {clients}" for dataset, clients in _columns(table.spec)]
     columns = ["panel", "selection", "method", *heads]
     rows = []
@@ -255,14 +309,21 @@ def markdown(table: Table) -> str:
     spec = table.spec
     unit = "percent" if spec.format == "percent" else "fractions"
     lines = [
-        f"# {spec.paper}, Table {spec.table}: {spec.title}",
+        f"# {spec.paper}, {spec.heading}: {spec.title}",
         "",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {SAID[table.selection]}. "
         "`[n of m]`: seeds are missing; blank: not run.",
     ]
+    lines += ["", spec.note] if spec.note else []
     for selection in _both(table):
         lines += ["", f"## At the {SAID[selection]}"]
+        if spec.columns == "panels":
+            for dataset, clients in _columns(spec):
+                heads = ["method", *(panel.title for panel in spec.panels)]
+                grid = grid_text(heads, _across_panels(table, dataset, clients, selection))
+                lines += ["", f"### {spelled(dataset)}, {clients} clients", "", grid]
+            continue
         for panel in spec.panels:
             lines += ["", f"### {panel.name}: {panel.title}"]
             for dataset in spec.datasets:
@@ -281,7 +342,7 @@ def markdown(table: Table) -> str:
 
 def write(table: Table, folder: Path) -> list[Path]:
     """Long CSV, paper-shaped CSV and markdown into ``folder``; returns the files."""
-    stem = f"table_{table.spec.table}"
+    stem = table.spec.stem
     texts = {
         f"{stem}.csv": csv_text(long_rows(table)),
         f"{stem}_wide.csv": wide_text(table),

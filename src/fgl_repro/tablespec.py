@@ -1,4 +1,4 @@
-"""A paper table as data: ``conf/table/*.yaml``, and the grid of runs it asks for.
+"""A paper's table or figure as data: ``conf/table/*.yaml``, and the grid of runs it asks for.
 
 The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files.
 """
@@ -6,6 +6,7 @@ The grid is expanded here and not by Hydra, which mishandles several experiments
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fgl_repro.config import Config
 
 FORMATS = ("percent", "fraction")
+COLUMNS = ("clients", "panels")
+ACCURACY = "accuracy"
 SPELLING = {
     "cora": "Cora",
     "citeseer": "CiteSeer",
@@ -41,11 +44,15 @@ def spelled(dataset: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found."""
+    """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found.
+
+    ``key`` tells apart rows of one method and variant that differ in other overrides.
+    """
 
     name: str
     method: str
     overrides: dict[str, Any] = field(default_factory=dict, hash=False)
+    key: str = ""
 
     @property
     def variant(self) -> str:
@@ -55,7 +62,7 @@ class Row:
     @property
     def id(self) -> str:
         """``fedpub-release``: what ``--methods`` and results call this row."""
-        return f"{self.method}-{self.variant}" if self.variant else self.method
+        return self.key or (f"{self.method}-{self.variant}" if self.variant else self.method)
 
     @property
     def label(self) -> str:
@@ -71,16 +78,18 @@ class Panel:
         name: As printed, e.g. ``2a``.
         setting: Option of ``conf/setting`` whose runs are read.
         probe: Which of the run's probes.
-        reference: Tidy CSV of the printed numbers, below ``fgl_repro/reference``.
+        reference: Tidy CSV of the printed numbers, below ``fgl_repro/reference``; empty where none are printed.
         reference_setting: Value of that CSV's ``setting`` column.
+        reference_rows: Column of that CSV by which a row's name is found: ``method`` or ``variant``.
     """
 
     name: str
     title: str
     setting: str
     probe: str
-    reference: str
-    reference_setting: str
+    reference: str = ""
+    reference_setting: str = ""
+    reference_rows: str = "method"
 
 
 @dataclass(frozen=True)
@@ -94,8 +103,28 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """A line that a table prints below its rows: row ``more`` minus row ``less`` (their ids), in points."""
+
+    name: str
+    more: str
+    less: str
+
+
+@dataclass(frozen=True)
 class TableSpec:
-    """``conf/table/<name>.yaml``."""
+    """``conf/table/<name>.yaml``.
+
+    Attributes:
+        table: Its number in the paper.
+        sort: ``table`` or ``figure``.
+        kind: What its numbers are: ``accuracy``, or a module of ``fgl_repro.kind``.
+        columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
+        curves: Whether it is read from every probe in every round, which a run keeps only if asked.
+        proposed: The paper's own method, where rows compare methods.
+        note: What a reader must know: how the printed thing was understood, where it is read from.
+        options: Whatever the kind needs besides.
+    """
 
     name: str
     paper: str
@@ -110,6 +139,24 @@ class TableSpec:
     metric: str
     format: str
     panels: tuple[Panel, ...]
+    sort: str = "table"
+    kind: str = ACCURACY
+    columns: str = "clients"
+    curves: bool = False
+    proposed: str = ""
+    note: str = ""
+    differences: tuple[Difference, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def heading(self) -> str:
+        """``Table 9`` or ``Figure 9``."""
+        return f"{self.sort.capitalize()} {self.table}"
+
+    @property
+    def stem(self) -> str:
+        """``table_9``: what its files are called."""
+        return f"{self.sort}_{self.table}"
 
     def cells(self) -> Iterator[Cell]:
         """Every number of the table: by panel, data set, clients, row."""
@@ -127,7 +174,14 @@ class TableSpec:
         )
         out = copy.deepcopy(base)
         out.seed = seed
+        out.runtime.curves = "all" if self.curves else out.runtime.curves
         return out
+
+    @property
+    def axes(self) -> dict[str, Sequence[Any]]:
+        """What ``narrow`` may be asked for."""
+        methods = {row.method for row in self.rows} | {row.id for row in self.rows}
+        return {"datasets": self.datasets, "clients": self.clients, "seeds": self.seeds, "methods": sorted(methods)}
 
     def narrow(
         self,
@@ -141,11 +195,8 @@ class TableSpec:
         Raises:
             UserError: Something that the table does not have.
         """
-        known = {row.method for row in self.rows} | {row.id for row in self.rows}
-        self._within("datasets", datasets, self.datasets)
-        self._within("clients", clients, self.clients)
-        self._within("seeds", seeds, self.seeds)
-        self._within("methods", methods, sorted(known))
+        for axis, asked in (("datasets", datasets), ("clients", clients), ("seeds", seeds), ("methods", methods)):
+            self._within(axis, asked, self.axes[axis])
         return replace(
             self,
             datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
@@ -199,12 +250,17 @@ def _folder() -> Path:
 
 
 def names() -> list[str]:
-    """Tables one may ask for."""
-    return sorted(p.stem for p in _folder().glob("*.yaml"))
+    """Tables and figures one may ask for, in the order of their numbers, tables first."""
+
+    def order(name: str) -> tuple[bool, str, int]:
+        word, number = re.fullmatch(r"(\D*)(\d*).*", name).groups()  # type: ignore[union-attr]
+        return word != "table", word, int(number or 0)
+
+    return sorted((p.stem for p in _folder().glob("*.yaml")), key=order)
 
 
 def load(name: str) -> TableSpec:
-    """The table called ``name``.
+    """The table or figure called ``name``.
 
     Raises:
         UserError: It does not exist, or its yaml says something that is not a table.
@@ -216,24 +272,41 @@ def load(name: str) -> TableSpec:
 
 
 def parse(name: str, path: Path) -> TableSpec:
-    """Read one table yaml."""
+    """Read one yaml."""
     try:
         said = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
         assert isinstance(said, dict)
+        rows = tuple(
+            Row(_text(r, "name"), _text(r, "method"), dict(r.get("overrides", {})), str(r.get("id", "")))
+            for r in said.get("rows", [])
+        )
+        by_id = {row.id: row for row in rows}
+        sort = "figure" if "figure" in said else "table"
         spec = TableSpec(
             name=name,
             paper=str(said["paper"]),
-            table=str(said["table"]),
+            table=str(said[sort]),
             title=str(said["title"]),
-            rows=tuple(Row(_text(r, "name"), _text(r, "method"), dict(r.get("overrides", {}))) for r in said["rows"]),
+            rows=rows,
             datasets=tuple(map(str, said["datasets"])),
             clients=tuple(map(int, said["clients"])),
-            seeds=tuple(map(int, said["seeds"])),
+            seeds=tuple(map(int, said.get("seeds", [0]))),
             partitioner=str(said["partitioner"]),
             protocols=tuple(map(str, said["protocols"])),
             metric=str(said.get("metric", "accuracy")),
             format=str(said.get("format", "percent")),
-            panels=tuple(_panel(str(key), panel) for key, panel in said["panels"].items()),
+            panels=tuple(_panel(str(key), panel) for key, panel in said.get("panels", {}).items()),
+            sort=sort,
+            kind=str(said.get("kind", ACCURACY)),
+            columns=str(said.get("columns", "clients")),
+            curves=bool(said.get("curves", False)),
+            proposed=str(said.get("proposed", "")),
+            note=str(said.get("note", "")).strip(),
+            differences=tuple(
+                Difference(str(key), by_id[more].id, by_id[less].id)
+                for key, (more, less) in said.get("differences", {}).items()
+            ),
+            options=dict(said.get("options", {})),
         )
     except KeyError as error:
         raise UserError(f"the table {path} lacks {error}: see the other files in that folder.") from None
@@ -241,15 +314,21 @@ def parse(name: str, path: Path) -> TableSpec:
         raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
     if spec.format not in FORMATS:
         raise UserError(f"format: {spec.format} in {path} is unknown: choose {' or '.join(FORMATS)}.")
-    if len({row.id for row in spec.rows}) < len(spec.rows):
-        raise UserError(f"two rows of {path} are the same method and variant: remove one.")
+    if spec.columns not in COLUMNS:
+        raise UserError(f"columns: {spec.columns} in {path} is unknown: choose {' or '.join(COLUMNS)}.")
+    if len(by_id) < len(spec.rows):
+        raise UserError(f"two rows of {path} are the same method and variant: remove one, or give each an id.")
+    if spec.kind == ACCURACY and not (spec.rows and spec.panels):
+        raise UserError(f"the table {path} has no rows or no panels: see the other files in that folder.")
     return spec
 
 
 def _panel(name: str, said: dict[str, Any]) -> Panel:
-    printed = said["reference"]
-    reference = (_text(printed, "file"), _text(printed, "setting"))
-    return Panel(name, _text(said, "title"), _text(said, "setting"), _text(said, "probe"), *reference)
+    panel = (name, _text(said, "title"), _text(said, "setting"), _text(said, "probe"))
+    printed = said.get("reference")
+    if printed is None:
+        return Panel(*panel)
+    return Panel(*panel, _text(printed, "file"), _text(printed, "setting"), str(printed.get("rows", "method")))
 
 
 def _text(said: dict[str, Any], name: str) -> str:

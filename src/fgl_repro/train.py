@@ -46,14 +46,14 @@ def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0)
         UserError: The run is being computed elsewhere, its record is damaged, or the run itself failed.
     """
     key = key_of(config)
-    found = None if config.runtime.force else store.load(key)
+    found = _recorded(config, store, key)
     if found is not None:
         return found, False
     claim = store.claim(key)
     if claim is None:
         raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
     with claim:
-        found = None if config.runtime.force else store.load(key)  # somebody may have finished since we looked
+        found = _recorded(config, store, key)  # somebody may have finished since we looked
         if found is not None:
             return found, False
         try:
@@ -69,6 +69,12 @@ def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0)
             raise
 
 
+def _recorded(config: Config, store: RecordStore, key: str) -> Record | None:
+    """The finished run, if it will do: a forced one never does, nor one without the curves that are asked for."""
+    found = None if config.runtime.force else store.load(key)
+    return found if store.enough(found, config.runtime.curves) else None
+
+
 def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Record:
     from fgl_repro.run import base_record, execute
     from fgl_repro.tracking import Live
@@ -76,9 +82,9 @@ def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Recor
     mode = config.logger.mode if live else "disabled"
     name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
     start = base_record(config)
-    old = store.recover(start["key"]) if config.runtime.force else None
+    old = store.recover(start["key"])
     if old is not None and old.get("wandb"):
-        start["wandb"] = old["wandb"]  # W&B never takes an id twice: the forced run is the next attempt
+        start["wandb"] = old["wandb"]  # W&B never takes an id twice: this run is the next attempt
     logger = Live(
         start, mode=mode, project=config.logger.project, entity=config.logger.entity, tags=[config.protocol.name]
     )

@@ -73,13 +73,16 @@ def attempt(job: Job, store: RecordStore, execute: str, slot: int = 0) -> Answer
     if claim is None:
         return Answer("busy")
     with claim:
-        if store.recover(job.key) is not None:
+        old = store.recover(job.key)
+        if store.enough(old, job.config.runtime.curves):
             return Answer("recorded")
         done = threading.Event()
         threading.Thread(target=_keep_alive, args=(claim.refresh, done), daemon=True).start()
         started = time.perf_counter()
         try:
             record, curves = _execute(job, execute, slot)
+            if old is not None and "wandb" in old:
+                record["wandb"] = old["wandb"]  # W&B never takes an id twice: the next push is the next attempt
             store.save(record, curves)
             return Answer("done", time.perf_counter() - started)
         except Exception as error:

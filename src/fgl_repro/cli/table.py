@@ -1,4 +1,4 @@
-"""``fgl-table``: run the tables of a paper, print them beside the printed numbers, keep their records."""
+"""``fgl-table``: run the tables and figures of a paper, print them beside the printed numbers, keep their records."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fgl_repro.cli import asked, shown
 from fgl_repro.errors import UserError
 
 if TYPE_CHECKING:
-    from fgl_repro.config import Config
-    from fgl_repro.records import Archive, Record, RecordStore
-    from fgl_repro.tables import Table
-    from fgl_repro.tablespec import TableSpec
+    from fgl_repro.records import Record
 
 EXAMPLES = """examples:
   fgl-table run table1 --datasets cora --clients 3 --jobs 2   do what is missing, print it beside the paper
+  fgl-table run fedlog --jobs 2                               every table and figure of that paper, in one sweep
+  fgl-table run fig9                                          a figure: its runs, its CSV, its drawing
   fgl-table show table2 --methods fedavg,fedpub               print from records, run nothing
   fgl-table missing table1 --protocol fedlog_tuned            commands of the runs still to do, one a line
   fgl-table pack table1                                       add its runs to the committed results/<paper>/runs.csv
@@ -57,16 +57,19 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    def add_table(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+    def add_table(
+        name: str, command: Callable[[argparse.Namespace], int], help: str, more: str = ""
+    ) -> argparse.ArgumentParser:
         sub = add(name, command, help)
-        sub.add_argument("table", metavar="TABLE", help="a name from 'fgl-table list'")
+        sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
         for axis, of in (("datasets", str), ("clients", int), ("methods", str), ("seeds", int)):
             example = {"datasets": "cora,citeseer", "clients": "3,5", "methods": "local,fedpub", "seeds": "0,1"}[axis]
             sub.add_argument(f"--{axis}", type=_listed(of), default=[], metavar=example, help=f"only these {axis}")
         sub.add_argument("--protocol", metavar="NAME", help="default: the table's first")
         return sub
 
-    run = add_table("run", _run, "do the missing runs, write the table, print it beside the paper")
+    whole = ", or a paper: all it has"
+    run = add_table("run", _run, "do the missing runs, write the table, print it beside the paper", whole)
     run.add_argument("--fast", action="store_true", help="smoke test: two rounds of one corner; nothing is kept")
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes")
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
@@ -74,17 +77,17 @@ def _parser() -> argparse.ArgumentParser:
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     for sub in (run, show):
         sub.add_argument("--only-rows", action="store_true", help="print only methods that have run")
-    add_table("missing", _missing, "print the commands of the runs still to do")
-    add_table("compare", _compare, "write table, comparison and figure from records; print the summary")
+    add_table("missing", _missing, "print the commands of the runs still to do", whole)
+    add_table("compare", _compare, "write table, comparison and figure from records; print the summary", whole)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
     for name, command, help in (
-        ("pack", _pack, "add the records of a table (default: of all) to results/<paper>/runs.csv"),
-        ("unpack", _unpack, "make record files from results/<paper>/runs.csv"),
+        ("pack", _pack, "add records (default: of all tables) to results/<paper>/runs.csv, curves to curves.csv"),
+        ("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv"),
     ):
-        add(name, command, help).add_argument("table", metavar="TABLE", nargs="?", help="default: every table")
+        add(name, command, help).add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("report", _report, "condense every table and protocol into results/<paper>/README.md")
-    add("list", _list, "tables and how much of them is recorded")
+    add("list", _list, "tables and figures, and how much of them is recorded")
     add("check", _check, "name damaged records; changes nothing")
     rerun = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
     rerun.add_argument("key", metavar="KEY", help="beginning of a record's key")
@@ -105,75 +108,83 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def _run(args: argparse.Namespace) -> int:
+    asks = asked.several(args)
     if not args.fast:
-        return _fill(args, *_asked(args))
-    _, part, protocol = _asked(args)
-    corner = part.smoke()
+        return _fill(args, asks)
+    corners = [asked.Ask(ask.part.smoke(), ask.part.smoke(), ask.protocol) for ask in asks]
     with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
         args.records, args.results = Path(folder) / "records", Path(folder) / "results"
-        status = _fill(args, corner, corner, protocol)
+        status = _fill(args, corners)
     print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
     return status
 
 
-def _fill(args: argparse.Namespace, spec: TableSpec, part: TableSpec, protocol: str) -> int:
-    """Do the runs of ``part``, write all of ``spec``, print ``part``."""
+def _fill(args: argparse.Namespace, asks: list[asked.Ask]) -> int:
+    """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
     from fgl_repro import tables
     from fgl_repro.sweep import run_all
 
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
-    store, ok = _store(args), True
-    candidates = tables.candidate_runs(part, protocol)
+    store, ok = asked.store(args), True
+    candidates = [config for ask in asks for config in tables.candidate_runs(ask.part, ask.protocol)]
     if candidates:
-        summary = run_all(_prepared(candidates, args), args.jobs, store)
+        summary = run_all(asked.prepared(candidates, args), args.jobs, store)
         ok = summary.ok
         if summary.interrupted:
             return INTERRUPTED
-    configs, unnamed = tables.chosen_runs(part, protocol, store)
-    summary = run_all(_prepared(configs, args), args.jobs, store)
+    found = [tables.chosen_runs(ask.part, ask.protocol, store) for ask in asks]
+    configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
+    summary = run_all(asked.prepared(configs, args), args.jobs, store)
     if summary.interrupted:
         return INTERRUPTED
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
-    table = tables.fill(spec, protocol, _archive(args, spec, lenient=True))
-    written = _write(table, args)
-    _print(table.narrowed(part), only_rows=args.only_rows)
-    print(
-        f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else _told(written)
-    )
+    archive = asked.archive(args, asks[0].spec.paper, lenient=True)
+    written = []
+    for ask in asks:
+        whole = shown.fill(ask.spec, ask.protocol, archive)
+        written = shown.write(whole, args.results)
+        if len(asks) == 1:
+            shown.show(shown.narrowed(whole, ask, archive), only_rows=args.only_rows)
+        else:
+            print("{}: {} of {} numbers.".format(ask.spec.name, *shown.cells(whole)))
+    told = f"Written to {written[0].parent}." if len(asks) > 1 else shown.told(written)
+    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else told)
     return 0 if ok and summary.ok else 1
 
 
 def _show(args: argparse.Namespace) -> int:
-    from fgl_repro import tables
-
-    _, part, protocol = _asked(args)
-    _print(tables.fill(part, protocol, _archive(args, part)), only_rows=args.only_rows)
+    ask = asked.one(args)
+    shown.show(shown.fill(ask.part, ask.protocol, asked.archive(args, ask.spec.paper)), only_rows=args.only_rows)
     return 0
 
 
 def _missing(args: argparse.Namespace) -> int:
     from fgl_repro import tables, tuning
-    from fgl_repro.config import key_of
+    from fgl_repro.config import Config, key_of
 
-    _, part, protocol = _asked(args)
-    store = _store(args)
-    for config in {key_of(config): config for config in tables.runs(part, protocol)}.values():
+    store = asked.store(args)
+    configs: dict[str, Config] = {}
+    for ask in asked.several(args):
+        for config in tables.runs(ask.part, ask.protocol):
+            key = key_of(config)
+            if key not in configs or configs[key].runtime.curves != "all":
+                configs[key] = config
+    for config in configs.values():
         chosen = tuning.choose(config, store)
-        if chosen is None or store.load(key_of(chosen)) is None:
-            print(command_of(config))
+        if chosen is None or not store.enough(store.load(key_of(chosen)), config.runtime.curves):
+            print(asked.command_of(config))
     return 0
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from fgl_repro import compare, tables
-
-    spec, part, protocol = _asked(args)
-    table = tables.fill(spec, protocol, _archive(args, spec))
-    written = _write(table, args)
-    print(compare.markdown(table.narrowed(part)).partition("## By cell")[0].rstrip())
-    print(f"\n{_told(written)}")
+    for number, ask in enumerate(asked.several(args)):
+        archive = asked.archive(args, ask.spec.paper)
+        whole = shown.fill(ask.spec, ask.protocol, archive)
+        written = shown.write(whole, args.results)
+        print("\n" * bool(number) + shown.summary(shown.narrowed(whole, ask, archive)))
+        print(f"\n{shown.told(written)}")
     return 0
 
 
@@ -183,9 +194,9 @@ def _push(args: argparse.Namespace) -> int:
     from fgl_repro import tables, tracking
     from fgl_repro.config import key_of
 
-    spec, part, protocol = _asked(args)
-    store = _store(args)
-    configs, _ = tables.chosen_runs(part, protocol, store)
+    ask = asked.one(args)
+    spec, protocol, store = ask.spec, ask.protocol, asked.store(args)
+    configs, _ = tables.chosen_runs(ask.part, protocol, store)
     pushed = 0
     for key in dict.fromkeys(key_of(config) for config in configs):
         record = store.load(key)
@@ -195,62 +206,67 @@ def _push(args: argparse.Namespace) -> int:
             store.save(record)
             pushed += 1
     if pushed:
-        rows = tables.long_rows(tables.fill(spec, protocol, _archive(args, spec)))
-        name, tags = f"table-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
-        tracking.push_table(pandas.DataFrame(rows), name, mode=args.mode, tags=tags)
+        filled = shown.fill(spec, protocol, asked.archive(args, spec.paper))
+        name, tags = f"{spec.sort}-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
+        tracking.push_table(pandas.DataFrame(shown.rows(filled)), name, mode=args.mode, tags=tags)
     print(f"{pushed} runs{' and the table' if pushed else ''} logged ({args.mode}).")
     return 0
 
 
 def _pack(args: argparse.Namespace) -> int:
-    from fgl_repro import records
+    from fgl_repro import curves, records, tables
 
-    store = _store(args)
-    for paper, specs in _papers(args.table).items():
-        keys = {key for spec in specs for protocol in _protocols(spec) for key in _keys(spec, protocol, store)}
-        path = _packed(args, paper)
+    store = asked.store(args)
+    for paper, specs in asked.papers(args.table).items():
+        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in asked.protocols(spec)]
+        path = asked.packed(args, paper)
+        keys = {key for _, part in found for key in part}
         count = records.pack((r for key in sorted(keys) if (r := store.load(key)) is not None), path)
         print(f"{path} holds {count} runs.")
+        wanted = sorted({key for spec, part in found if spec.curves for key in part})
+        full = {key: store.curves(key) for key in wanted if store.enough(store.load(key), "all")}
+        count = curves.pack(full, asked.packed_curves(args, paper))
+        if count:
+            print(f"{asked.packed_curves(args, paper)} holds the curves of {count} runs.")
     return 0
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    from fgl_repro import records
+    from fgl_repro import curves, records
 
-    for paper in _papers(args.table):
-        count = records.unpack(_packed(args, paper), args.records)
+    for paper in asked.papers(args.table):
+        count = records.unpack(asked.packed(args, paper), args.records)
         print(f"{count} new records in {args.records}.")
+        curves.unpack(asked.packed_curves(args, paper), asked.store(args))
     return 0
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fgl_repro import report, tables
+    from fgl_repro import report
 
-    for paper, specs in _papers(None).items():
-        archive = _archive(args, specs[0])
-        filled = [tables.fill(spec, protocol, archive) for spec in specs for protocol in _protocols(spec)]
-        print(f"Written to {report.write(paper, filled, args.results / paper)}.")
+    for paper, specs in asked.papers(None).items():
+        archive = asked.archive(args, paper)
+        filled = [shown.fill(spec, protocol, archive) for spec in specs for protocol in asked.protocols(spec)]
+        print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
-    from fgl_repro import tables, tablespec
+    from fgl_repro import tables
 
     rows = []
-    for name in tablespec.names():
-        spec = tablespec.load(name)
-        for protocol in _protocols(spec):
-            results = tables.fill(spec, protocol, _archive(args, spec)).results.values()
-            done = sum(result.status == "complete" for result in results)
-            rows.append(
-                [name, protocol, f"{spec.paper}, Table {spec.table}: {spec.title}", f"{done} of {len(results)}"]
-            )
+    for paper, specs in asked.papers(None).items():
+        archive = asked.archive(args, paper)
+        for spec in specs:
+            for protocol in asked.protocols(spec):
+                done, wanted = shown.cells(shown.fill(spec, protocol, archive))
+                rows.append([spec.name, protocol, f"{paper}, {spec.heading}: {spec.title}", f"{done} of {wanted}"])
     print(tables.grid_text(["table", "protocol", "what", "cells"], rows, numbers_from=3))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
-    store = _store(args)
+    store = asked.store(args)
     damaged = store.check()
     for sentence in damaged:
         print(f"fgl-table: {sentence}", file=sys.stderr)
@@ -262,7 +278,7 @@ def _rerun(args: argparse.Namespace) -> int:
     from fgl_repro.rerun import rerun
     from fgl_repro.sweep import label
 
-    record: Record = _store(args).find(args.key)
+    record: Record = asked.store(args).find(args.key)
     found = rerun(record)
     what = f"{record['key'][:8]} {label(record['config'])}"
     if not found:
@@ -270,114 +286,6 @@ def _rerun(args: argparse.Namespace) -> int:
         return 0
     print("\n".join([f"{what}: {len(found)} values differ.", *found[:10], *(["..."] if len(found) > 10 else [])]))
     return 1
-
-
-# --- shared by the commands -------------------------------------------------------------------------------------------
-
-
-def _asked(args: argparse.Namespace) -> tuple[TableSpec, TableSpec, str]:
-    """The whole table, the part that was asked for, and the protocol."""
-    from fgl_repro import tablespec
-
-    spec = tablespec.load(args.table)
-    protocol = args.protocol or spec.protocols[0]
-    if protocol not in spec.protocols:
-        raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
-    return spec, spec.narrow(args.datasets, args.clients, args.methods, args.seeds), protocol
-
-
-def _store(args: argparse.Namespace) -> RecordStore:
-    from fgl_repro.records import RecordStore
-
-    return RecordStore(args.records)
-
-
-def _packed(args: argparse.Namespace, paper: str) -> Path:
-    path: Path = args.results / paper / "runs.csv"
-    return path
-
-
-def _archive(args: argparse.Namespace, spec: TableSpec, *, lenient: bool = False) -> Archive:
-    """What was run here, over what was published with the repository."""
-    from fgl_repro.records import Archive, read_packed
-
-    return Archive(_store(args), read_packed(_packed(args, spec.paper)), lenient=lenient)
-
-
-def _papers(table: str | None) -> dict[str, list[TableSpec]]:
-    from fgl_repro import tablespec
-
-    papers: dict[str, list[TableSpec]] = {}
-    for name in [table] if table else tablespec.names():
-        spec = tablespec.load(name)
-        papers.setdefault(spec.paper, []).append(spec)
-    return papers
-
-
-def _protocols(spec: TableSpec) -> list[str]:
-    """Protocols of a table that this checkout has."""
-    from fgl_repro.config import options
-
-    return [protocol for protocol in spec.protocols if protocol in options("protocol")]
-
-
-def _keys(spec: TableSpec, protocol: str, store: RecordStore) -> set[str]:
-    """Every run a table rests on, candidates included."""
-    from fgl_repro import tables
-    from fgl_repro.config import key_of
-
-    configs, _ = tables.chosen_runs(spec, protocol, store)
-    return {key_of(config) for config in [*tables.candidate_runs(spec, protocol), *configs]}
-
-
-def _prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
-    """Runs with the device and threads of the command line."""
-    from fgl_repro.config import override
-
-    said = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
-    overrides = {name: value for name, value in said.items() if value is not None}
-    return [override(config, overrides) for config in configs]
-
-
-def command_of(config: Config) -> str:
-    """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
-    from fgl_repro.config import build, science
-
-    setting = config.setting.focus if config.setting.world == "closed_set" else config.setting.world
-    named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
-    named |= {"partitioner": config.partitioner.name, "setting": setting, "protocol": config.protocol.name}
-    plain = science(build({}, **named))["method"]
-    words = [f"{axis}={name}" for axis, name in named.items()]
-    words.append(f"partitioner.clients={config.partitioner.clients}")
-    words += [f"method.{k}={v}" for k, v in science(config)["method"].items() if v != plain.get(k)]
-    return f"python -m fgl_repro.train {' '.join(words)} seed={config.seed}"
-
-
-def _write(table: Table, args: argparse.Namespace) -> list[Path]:
-    """Table, comparison and figure. Always of the whole table: a narrowed run must not blank the rest."""
-    from fgl_repro import compare, plots, tables
-
-    folder = args.results / table.spec.paper / table.protocol
-    return [*tables.write(table, folder), *compare.write(table, folder), plots.write(table, folder)]
-
-
-def _told(written: list[Path]) -> str:
-    return f"Written to {written[0].parent}: {', '.join(path.name for path in written)}."
-
-
-def _print(table: Table, *, only_rows: bool) -> None:
-    from fgl_repro import compare, tables
-    from fgl_repro.tablespec import spelled
-
-    spec = table.spec
-    print(f"{spec.paper}, Table {spec.table}: {spec.title}")
-    print(f"protocol {table.protocol}, {tables.SAID[table.selection]}, {spec.metric} in {spec.format}")
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                text = compare.beside(table, panel, dataset, clients, only_rows=only_rows)
-                if text:
-                    print(f"\n{panel.title}, {spelled(dataset)}, {clients} clients\n\n{text}")
 
 
 if __name__ == "__main__":

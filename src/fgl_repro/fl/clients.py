@@ -88,7 +88,7 @@ class Clients:
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over each client's training rows: ``[K, r] -> [K]``."""
-        return (values * self.train.mask).sum(1) / self.train.counts
+        return self.train.mean(values)
 
     def cross_entropy(self, logits: Tensor) -> Tensor:
         """Mean cross-entropy over each client's training rows, ``[K]``."""

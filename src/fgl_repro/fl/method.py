@@ -6,7 +6,9 @@ so that configuration and shell completion stay fast.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.errors import UserError
@@ -28,6 +30,8 @@ class Method:
 
     Attributes:
         models: Architectures it can train, its paper's own first: ``model=auto`` takes that one.
+        choices: Values that hyper-parameters given by a word may take.
+        quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
         revision: Raised by hand when behaviour changes on purpose; part of a run's key.
@@ -38,6 +42,8 @@ class Method:
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     shares_features: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("gcn", "sage")
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    quick: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     variant: str = "paper"
     revision: int = 1
@@ -49,8 +55,13 @@ class Method:
         """Refuse hyper-parameters that do not exist.
 
         Raises:
-            UserError: ``variant`` is none of ``variants``.
+            UserError: ``variant`` is none of ``variants``, or another word none of its ``choices``.
         """
+        for name, known in self.choices.items():
+            if getattr(self, name) not in known:
+                raise UserError(
+                    f"method.{name}={getattr(self, name)} is unknown to {self.name}: choose {' or '.join(known)}."
+                )
         if self.variant not in self.variants:
             raise UserError(
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."

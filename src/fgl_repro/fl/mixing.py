@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fgl_repro.lazy import torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from fgl_repro.nn.model import Params
 
@@ -35,3 +35,34 @@ def softmax_of_cosine(embedding: Tensor, tau: float) -> Tensor:
     """Row softmax of ``tau * cos(e_i, e_j)`` for embeddings ``[K, D]`` (FED-PUB): a mixing matrix ``[K, K]``."""
     unit = embedding / embedding.norm(dim=1, keepdim=True).clamp_min(1e-12)
     return torch.softmax(tau * (unit @ unit.T), dim=1)
+
+
+def class_shares(rates: Tensor, inverse: bool = False) -> Tensor:
+    """Weights of the clients in a mean for each class, from their class shares r, columns summing to 1 (FedLoG).
+
+    Args:
+        rates: Share of each class at each client ``[K, C]``. A class that nobody has is shared equally.
+        inverse: In proportion to 1 / r instead.
+    """
+    if inverse:
+        rates = rates.sum(0) / (rates + 1e-6)
+    total = rates.sum(0)
+    return torch.where(total > 0, rates / total.clamp_min(1e-12), 1 / len(rates))
+
+
+def disturbed(rates: Tensor, noise: float, permute: bool, rng: Generator) -> Tensor:
+    """Class shares ``[K, C]`` as a client may report them to hide its own (FedLoG, Table 3).
+
+    Args:
+        noise: Standard deviation of added Gaussian noise as a multiple of each share; negative results become 0.
+        permute: Exchange each client's shares at random among its commoner classes, and among its rarer ones.
+    """
+    if noise:
+        rates = (rates * (1 + noise * torch.randn(rates.shape, generator=rng).to(rates.device))).clamp_min(0)
+    if not permute:
+        return rates
+    out = rates.clone()
+    for own, row in zip(rates, out, strict=True):
+        for half in own.argsort(descending=True).tensor_split(2):
+            row[half] = own[half[torch.randperm(len(half), generator=rng).to(half.device)]]
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -80,3 +81,10 @@ class StackedAdam:
             eps=self.eps,
             maximize=False,
         )
+
+
+def step(adams: Sequence[StackedAdam], loss: Tensor, active: np.ndarray | None = None) -> None:
+    """One step of each optimiser from the gradient of the same losses ``[K]``."""
+    grads = iter(torch.autograd.grad(loss.sum(), [p for each in adams for p in each.params]))
+    for each in adams:
+        each.step([next(grads) for _ in each.params], active)

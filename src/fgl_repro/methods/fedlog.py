@@ -26,8 +26,8 @@ Variants, item by item (the released code differs from the paper in all of them)
     message nets         sizes of the code                            sizes of A.14, with the distance of equation 6
 
 Known differences from the released code: its warm-up stops on test accuracy, ours on the client's validation accuracy;
-its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators which
-nobody reads, we send them untrained so that bytes are counted; its unfelt nets lose weight to weight decay, ours rest.
+its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators
+that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest.
 The query's layer norm and the prototypes' own embedding as their neighbourhood mean are the code's in both variants.
 Ablations: alpha=half (Table 7), share and weighting (HH, HT, TH, TT), noise and permute (Table 3), scale_step=0,
 generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
@@ -35,8 +35,9 @@ generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ from fgl_repro.errors import UserError
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.messages import Exchange, Message
 from fgl_repro.fl.method import Method
-from fgl_repro.fl.mixing import average
+from fgl_repro.fl.mixing import average, class_shares, disturbed
 from fgl_repro.lazy import nn, optim, torch
 from fgl_repro.streams import torch_rng
 
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from fgl_repro.nn import PrototypeNet
     from fgl_repro.nn.model import Model, Params
     from fgl_repro.nn.sage import SageView
-    from fgl_repro.nn.view import View
 
 
 @dataclass
@@ -111,10 +111,28 @@ ENCODER = ("W1", "b1", "W2", "b2", "W3", "b3")
 
 @dataclass
 class FedLoG(Method):
+    """Attributes:
+    slots: Learnable nodes s per class and branch.
+    threshold: Degree lambda up to which a node counts as tail.
+    beta: Weight of the norm of the learnable nodes.
+    batch: Training nodes of a local step.
+    alpha: Mix the branches by ``degree``, or ``half`` and half.
+    generalize: Whether clients learn from global nodes at all.
+    share, weighting: Branch whose learnable nodes are shared, and whether in proportion to r or to its inverse.
+    noise, permute: Disturbances of the reported r.
+    scale_step, scale_above: Step of gamma and the accuracy above which it grows.
+    warmup, patience: Epochs of the warm-up at most, and epochs without progress after which it ends.
+    generator_epochs, generator_lr, generator_draws: Pretraining of prompt generators, N random encoders an epoch.
+    """
+
     name: ClassVar[str] = "fedlog"
     display: ClassVar[str] = "FedLoG"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("sage",)
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {"alpha": ("degree", "half"), "share": BRANCHES, "weighting": ("rate", "inverse")}
+    )
+    quick: ClassVar[Mapping[str, Any]] = MappingProxyType({"slots": 2, "warmup": 2, "generator_epochs": 2})
 
     variant: str = "release"
     slots: int = 20
@@ -137,11 +155,6 @@ class FedLoG(Method):
 
     def check(self) -> None:
         super().check()
-        known = {"alpha": ("degree", "half"), "share": BRANCHES, "weighting": ("rate", "inverse")}
-        for name, choices in known.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise UserError(f"method.{name}={value} is unknown to fedlog: choose {' or '.join(choices)}.")
         for name in ("slots", "batch", "patience", "generator_draws"):
             if getattr(self, name) < 1:
                 raise UserError(f"method.{name}={getattr(self, name)} is too small for fedlog: give at least 1.")
@@ -157,6 +170,7 @@ class FedLoG(Method):
     # --- before round 0 -----------------------------------------------------------------------------------------------
 
     def network(self, model: Model) -> Model:
+        assert isinstance(model, nn.SAGE)
         network: Model = nn.PrototypeNet(
             model, self.slots, self.threshold, self.alpha == "degree", passing=self.written, loops=not self.written
         )
@@ -170,9 +184,11 @@ class FedLoG(Method):
     def begin(self, clients: Clients) -> Exchange:
         seed, device = clients.seed, clients.samples.device
         rates = self.reported(clients)
-        shares = self.shares(rates)
+        shares = class_shares(rates, self.weighting == "inverse")
         if self.written:
-            own = nn.pretrained(clients, self.generator_epochs, self.generator_lr, self.generator_draws)
+            own = nn.pretrained(
+                clients, net_of(clients).encoder, self.generator_epochs, self.generator_lr, self.generator_draws
+            )
             generators = {name: torch.einsum("kc,k...->c...", shares, value) for name, value in own.items()}
         else:
             own = nn.generators(clients.model.num_features, clients.count, torch_rng("own-prompts", seed))
@@ -194,22 +210,9 @@ class FedLoG(Method):
         """Class shares r ``[K, C]`` as clients report them: the release counts training nodes, the paper all nodes."""
         rates = clients.prior
         if self.written:
-            graph = clients.world.graph
-            counts = torch.zeros(rates.shape).index_put_(
-                (torch.from_numpy(graph.owner), torch.from_numpy(graph.labels)), torch.ones(()), accumulate=True
-            )
+            counts = torch.from_numpy(clients.world.graph.class_counts).float()
             rates = (counts / counts.sum(1, keepdim=True)).to(rates.device)
-        rng = torch_rng("rates", clients.seed)
-        if self.noise:
-            rates = (rates * (1 + self.noise * torch.randn(rates.shape, generator=rng).to(rates.device))).clamp_min(0)
-        return shuffled_in_halves(rates, rng) if self.permute else rates
-
-    def shares(self, rates: Tensor) -> Tensor:
-        """Weights w ``[K, C]`` of the clients in the mean of each class (equation 4); equal where nobody has it."""
-        if self.weighting == "inverse":
-            rates = rates.sum(0) / (rates + 1e-6)
-        total = rates.sum(0)
-        return torch.where(total > 0, rates / total.clamp_min(1e-12), 1 / len(rates))
+        return disturbed(rates, self.noise, self.permute, torch_rng("rates", clients.seed))
 
     # --- a round ------------------------------------------------------------------------------------------------------
 
@@ -240,7 +243,7 @@ class FedLoG(Method):
                     taught, known = self.global_loss(clients, self.prompted(clients), state.dropout)
                     loss = loss + taught
                     self.rescale(clients, known, batch.active)
-                step(adams, loss, batch.active)
+                optim.step(adams, loss, batch.active)
                 last = torch.where(torch.from_numpy(batch.active).to(last.device), loss.detach(), last)
             if teaches and self.written:
                 last = self.generalization(clients, adams)
@@ -258,16 +261,17 @@ class FedLoG(Method):
         params = {name: clients.params[name] for name in ENCODER}
         adam = optim.StackedAdam(params, protocol.lr, protocol.weight_decay)
         dropout = torch_rng("warm-up", seed, str(clients.samples.device))
+        judged = encoder.view(clients.views, clients.world.graph, clients.world.validation.rows)
         best, waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
         for _ in range(self.warmup):
             for batch in clients.state.batches.epoch():
                 view = encoder.view(clients.views, clients.world.graph, batch.rows)
-                loss = masked_mean(-picked(torch.log_softmax(encoder(params, view, dropout), -1), view.labels), view)
+                loss = view.mean(-picked(torch.log_softmax(encoder(params, view, dropout), -1), view.labels))
                 active = batch.active & (waited < self.patience)
                 adam.step(list(torch.autograd.grad(loss.sum(), adam.params)), active)
             with torch.no_grad():
-                right = encoder(params, clients.validation).argmax(-1) == clients.validation.labels
-                now = masked_mean(right.float(), clients.validation).cpu().numpy()
+                right = encoder(params, judged).argmax(-1) == judged.labels
+                now = judged.mean(right.float()).cpu().numpy()
             waited = np.where(now >= best, 0, waited + 1)
             best = np.maximum(best, now)
             if (waited >= self.patience).all():
@@ -285,7 +289,7 @@ class FedLoG(Method):
             alpha = torch.sigmoid(net.preference(view.degree)).squeeze(-1)
             loss = -alpha * picked(head, view.labels) - (1 - alpha) * picked(tail, view.labels)
             norms = [0.5 * x.flatten(1).norm(dim=1) for x in clients.personal.values()]
-        return masked_mean(loss, view) + self.beta * torch.stack(norms).sum(0)
+        return view.mean(loss) + self.beta * torch.stack(norms).sum(0)
 
     def learnable(self, clients: Clients, dropout: Generator | None) -> dict[str, Tensor]:
         """Embeddings of both branches' learnable nodes, ``[K, C s, E]`` each."""
@@ -324,9 +328,9 @@ class FedLoG(Method):
         """The paper's second phase: one epoch over the global nodes in mini-batches; the last losses ``[K]``."""
         prompted, dropout = self.prompted(clients), clients.state.dropout
         order = torch.randperm(prompted[0].shape[1], generator=clients.state.shuffles).to(prompted[0].device)
-        for part in order.split(self.batch):
+        for part in torch.split(order, self.batch):
             loss, _ = self.global_loss(clients, prompted, dropout, part)
-            step(adams, loss, None)
+            optim.step(adams, loss, None)
         return loss.detach()
 
     def rescale(self, clients: Clients, known: Tensor, active: np.ndarray | None) -> None:
@@ -386,26 +390,3 @@ def net_of(clients: Clients) -> PrototypeNet:
 def picked(log_p: Tensor, labels: Tensor) -> Tensor:
     """Log-probability of the true class: ``[K, n, C]`` and ``[K, n]`` to ``[K, n]``."""
     return log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-
-
-def masked_mean(values: Tensor, view: View) -> Tensor:
-    """Mean over each client's rows of the view ``[K, r] -> [K]``; 0 for a client without rows."""
-    return (values * view.mask).sum(1) / view.counts.clamp_min(1)
-
-
-def step(adams: Sequence[StackedAdam], loss: Tensor, active: np.ndarray | None) -> None:
-    """One step of each optimiser from the gradient of the same losses ``[K]``."""
-    params = [p for adam in adams for p in adam.params]
-    grads = iter(torch.autograd.grad(loss.sum(), params))
-    for adam in adams:
-        adam.step([next(grads) for _ in adam.params], active)
-
-
-def shuffled_in_halves(rates: Tensor, rng: Generator) -> Tensor:
-    """Each client's shares ``[K, C]`` exchanged at random among its commoner classes, and among its rarer ones."""
-    out = rates.clone()
-    for own, row in zip(rates, out, strict=True):
-        order = own.argsort(descending=True)
-        for half in order.tensor_split(2):
-            row[half] = own[half[torch.randperm(len(half), generator=rng).to(half.device)]]
-    return out

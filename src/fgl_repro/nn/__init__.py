@@ -2,10 +2,14 @@
 
 from fgl_repro.nn.gcn import GCN
 from fgl_repro.nn.halo import Halo, halo_of
+from fgl_repro.nn.matching import pretrained
+from fgl_repro.nn.mending import Generated, Impaired, locals_of
 from fgl_repro.nn.model import Model, Params
+from fgl_repro.nn.neighgen import NeighGen, Others, Pool
 from fgl_repro.nn.ops import fan_in, glorot, stack
 from fgl_repro.nn.prompts import generators, prompts
 from fgl_repro.nn.prototypes import PrototypeNet
+from fgl_repro.nn.ragged import Draws
 from fgl_repro.nn.random_graph import RandomGraph, random_graph
 from fgl_repro.nn.sage import SAGE
 from fgl_repro.nn.view import View, Views
@@ -13,9 +17,15 @@ from fgl_repro.nn.view import View, Views
 __all__ = [
     "GCN",
     "SAGE",
+    "Draws",
+    "Generated",
     "Halo",
+    "Impaired",
     "Model",
+    "NeighGen",
+    "Others",
     "Params",
+    "Pool",
     "PrototypeNet",
     "RandomGraph",
     "View",
@@ -24,6 +34,8 @@ __all__ = [
     "generators",
     "glorot",
     "halo_of",
+    "locals_of",
+    "pretrained",
     "prompts",
     "random_graph",
     "stack",

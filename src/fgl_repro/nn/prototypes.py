@@ -124,7 +124,7 @@ class PrototypeNet:
         if not isinstance(view, RingView):
             return found, None
         flat, shape = found.flatten(0, 1), (view.num_clients, -1, self.encoder.output)
-        return flat.index_select(0, view.pick).view(shape), view.mean(flat).view(shape)
+        return flat.index_select(0, view.pick).view(shape), view.around(flat).view(shape)
 
     def isolated(self, params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
         """Embeddings of nodes without other nodes, ``[K, n, d] -> [K, n, E]``."""
@@ -177,8 +177,8 @@ class PrototypeNet:
         """h + t of equation 10, chunk after chunk of the queries; the backward pass computes a chunk once more."""
         own = {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
         size = max(1, PAIRS // (nodes.shape[0] * nodes.shape[1] * nodes.shape[2]))
-        pieces = zip(torch.split(h, size, dim=1), torch.split(neighbours, size, dim=1), strict=True)
-        if not torch.is_grad_enabled():
+        pieces = list(zip(torch.split(h, size, dim=1), torch.split(neighbours, size, dim=1), strict=True))
+        if len(pieces) == 1 or not torch.is_grad_enabled():
             return torch.cat([moved(own, q, n, nodes) for q, n in pieces], dim=1)
         out = [checkpoint(moved, own, q, n, nodes, use_reentrant=False, preserve_rng_state=False) for q, n in pieces]
         return torch.cat(out, dim=1)

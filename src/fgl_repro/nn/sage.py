@@ -41,11 +41,11 @@ class RingView(SageView):
 
     Attributes:
         pick: Slot of each row in ``[K * r']``, int64 ``[K * r]``; 0 where padded.
-        mean: Mean over the neighbours of each row, ``[K * r, K * r']``.
+        around: Mean over the neighbours of each row, ``[K * r, K * r']``.
     """
 
     pick: Tensor
-    mean: SparseOp
+    around: SparseOp
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,15 @@ class SAGE:
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
         """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
-        return self._source(views, graph).view(graph, rows, views.device)
+        return self.source(views, graph).view(graph, rows, views.device)
 
     def ring(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> RingView:
         """The same with the embeddings of the rows' neighbours at hand."""
-        return self._source(views, graph).ring(graph, rows, views.device)
+        return self.source(views, graph).ring(graph, rows, views.device)
 
-    def _source(self, views: Views, graph: UnionGraph) -> _Source:
-        return views.once(graph, "sage", lambda: _Source.of(graph, views.device))
+    def source(self, views: Views, graph: UnionGraph) -> Source:
+        """What all views of a union graph are cut from, computed once."""
+        return views.once(graph, "sage", lambda: Source.of(graph, views.device))
 
     def first(self, params: Params, view: View) -> Tensor:
         """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
@@ -121,7 +122,7 @@ class SAGE:
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """What all views of a union graph are cut from.
 
     Attributes:
@@ -137,7 +138,7 @@ class _Source:
     sparse: sp.csr_matrix | None
 
     @staticmethod
-    def of(graph: UnionGraph, device: torch.device) -> _Source:
+    def of(graph: UnionGraph, device: torch.device) -> Source:
         adjacency = graph.adjacency
         degree = np.diff(adjacency.indptr).astype(np.float32)
         mean = sp.csr_matrix(sp.diags_array(1 / np.maximum(degree, 1), dtype=np.float32) @ adjacency)
@@ -145,10 +146,17 @@ class _Source:
         own = base[graph.node]
         both = sp.csr_matrix(sp.hstack([mean @ own, own], format="csr", dtype=np.float32))
         if base.nnz < views_of.SPARSE_BELOW * base.shape[0] * base.shape[1]:
-            return _Source(mean, degree, None, both)
+            return Source(mean, degree, None, both)
         dense = torch.zeros(graph.num_nodes + 1, both.shape[1], device=device)
         dense[:-1] = torch.from_numpy(both.toarray()).to(device)
-        return _Source(mean, degree, dense, None)
+        return Source(mean, degree, dense, None)
+
+    def inputs(self) -> Tensor:
+        """``[A X | X]`` of every node, ``[N, 2d]``."""
+        if self.dense is not None:
+            return self.dense[:-1]
+        assert self.sparse is not None
+        return torch.from_numpy(self.sparse.toarray())
 
     def view(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> SageView:
         outer, inner, second, root = self._around(graph, rows)
@@ -169,7 +177,7 @@ class _Source:
         outer, ring, mean, pick = self._around(graph, rows)
         inner = self.view(graph, ring.nodes, device)
         own = {f.name: getattr(inner, f.name) for f in fields(inner)} | self._rows(graph, outer, device)
-        return RingView(**own, pick=torch.from_numpy(pick).to(device), mean=SparseOp.of(mean, device))
+        return RingView(**own, pick=torch.from_numpy(pick).to(device), around=SparseOp.of(mean, device))
 
     def _rows(self, graph: UnionGraph, rows: Padded, device: torch.device) -> dict[str, Tensor]:
         """What a view says of the rows themselves."""

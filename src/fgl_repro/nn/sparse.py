@@ -52,7 +52,7 @@ class DenseOp:
         self._transpose: Tensor | None = None
 
     def transpose(self) -> Tensor:
-        """``[K, d, n]``; contiguous if kept: a weight gradient from it is up to twice as fast as from a strided view."""
+        """``[K, d, n]``; contiguous if kept: a weight gradient is up to twice as fast from it as from a strided one."""
         if not self.kept:
             return self.inputs.transpose(1, 2)
         if self._transpose is None:

@@ -87,6 +87,10 @@ class View:
     def num_clients(self) -> int:
         return int(self.mask.shape[0])
 
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
+        return (values * self.mask).sum(1) / self.counts.clamp_min(1)
+
 
 def gcn_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
     """Symmetric normalisation with self-loops, D^-1/2 (A + I) D^-1/2 with degrees of A + I (Kipf & Welling, 2017)."""

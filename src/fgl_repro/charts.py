@@ -1,0 +1,80 @@
+"""How figures look: one palette that colour-blind readers can tell apart, light grids, mean with a band of one std."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow, which is faint on white; marks differ too, for print without colour.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F", "#882255")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)), (0, (5, 1, 1, 1)))
+
+Point = tuple[float, float, float]
+"""x, mean, std; accuracies in percent."""
+
+
+def style(number: int) -> tuple[str, str, object]:
+    """Colour, mark and dash of the nth series."""
+    return PALETTE[number % len(PALETTE)], MARKS[number % len(MARKS)], DASHES[number % len(DASHES)]
+
+
+def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
+    """A line of means with a band of one std; the series is listed in the legend even if it is empty."""
+    color, mark, dash = style(number)
+    x, mean, std = (list(values) for values in zip(*points, strict=True)) if points else ([], [], [])
+    chart.plot(x, mean, color=color, ls=dash, marker=mark if marks else None, ms=4.5, lw=1.8, label=label)
+    low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+    chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
+
+
+def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
+    """Means with error bars of one std."""
+    color, mark, _ = style(number)
+    x, mean, std = (list(values) for values in zip(*points, strict=True)) if points else ([], [], [])
+    chart.errorbar(x, mean, yerr=std, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
+
+
+def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
+    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100."""
+    chart.set_title(title, fontsize=10)
+    chart.set_xlabel(xlabel)
+    chart.set_ylabel(ylabel)
+    chart.set_ylim(-3, 103)
+    chart.grid(axis="y", color="0.9", lw=0.8)
+    chart.set_axisbelow(True)
+    chart.spines[["top", "right"]].set_visible(False)
+
+
+def legend(figure: Figure, chart: Axes) -> None:
+    """One legend for all charts, below them, as wide as they are."""
+    handles, labels = chart.get_legend_handles_labels()
+    longest = max(map(len, labels), default=1)
+    columns = int(figure.get_figwidth() * 12 / (longest + 8))  # twelve letters an inch, eight for the mark
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, columns)), frameon=False)
+
+
+def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str) -> None:
+    """Write ``stem.png`` and ``stem.svg``, each whole or not at all; the same numbers give the same bytes."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
+    figure.suptitle(title, fontsize=10.5)
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
+    for kind, said in metadata.items():
+        path = folder / f"{stem}.{kind}"
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with matplotlib.rc_context({"svg.hashsalt": stem, "svg.fonttype": "none"}):
+            figure.savefig(temporary, format=kind, metadata=said)
+        os.replace(temporary, path)

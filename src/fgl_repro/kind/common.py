@@ -1,0 +1,122 @@
+"""What several kinds share: the runs behind a cell, columns of their CSVs, worlds without training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro import tables
+from fgl_repro.compare import printed_lines
+from fgl_repro.records import Record, Source
+from fgl_repro.tables import Stat
+from fgl_repro.tablespec import Cell, TableSpec
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
+    from fgl_repro.federation import World
+    from fgl_repro.graph import Graph
+
+
+def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Record]:
+    """The finished runs of a cell, in the order of seeds."""
+    keys, _ = tables.chosen_keys(spec, cell, protocol, source)
+    return [record for key in keys if (record := source.load(key)) is not None]
+
+
+def printed(spec: TableSpec, metric: str, name: str) -> float | None:
+    """What the paper prints for a method, whichever data set its caption names; None where it has no such line."""
+    found = [
+        float(line["value"])
+        for line in printed_lines(spec.options["reference"])
+        if line["metric"] == metric and line["method"] == name
+    ]
+    return found[0] if found else None
+
+
+def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
+    """The first columns of a CSV line about a cell."""
+    row = cell.row
+    return {
+        "paper": spec.paper,
+        spec.sort: spec.table,
+        "protocol": protocol,
+        "dataset": cell.dataset,
+        "clients": cell.clients,
+        "method": row.method,
+        "name": row.name,
+        "variant": row.variant,
+    }
+
+
+def told(value: Stat | None, digits: int, wanted: int) -> str:
+    """Mean, std where seeds differ, and how many seeds there are where some are missing."""
+    if value is None:
+        return ""
+    spread = f" ± {value.std:.{digits}f}" if value.std and round(value.std, digits) else ""
+    missing = f" [{value.n} of {wanted}]" if value.n < wanted else ""
+    return f"{value.mean:.{digits}f}{spread}{missing}"
+
+
+def decimal(value: float | None, digits: int) -> str:
+    """A number of a CSV, blank for None."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def stat(values: Sequence[float]) -> Stat | None:
+    """Mean and population std."""
+    return tables.stat(values, 0)
+
+
+def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Config:
+    """Config of the closed set (or whatever ``options.setting`` names) with some method: for its world, not to run."""
+    from fgl_repro.config import build
+
+    setting = str(spec.options.get("setting", "seen_graph"))
+    named = {"dataset": dataset, "partitioner": spec.partitioner, "setting": setting, "protocol": protocol}
+    return build({}, **named, clients=clients, method="local")
+
+
+def world_of(config: Config) -> World | None:
+    """What clients of ``config`` would train on; None where the graph cannot be had."""
+    split = config.protocol.split
+    ratios = (split[0], split[1], split[2])
+    setting = (config.setting.world, config.setting.hops, config.setting.crop)
+    data = (config.dataset.name, config.dataset.features, config.paths.cache)
+    return _world(
+        *data, *setting, config.partitioner.name, config.partitioner.clients, ratios, config.protocol.split_seed
+    )
+
+
+@cache
+def _world(
+    dataset: str,
+    features: str,
+    cache: str,
+    world: str,
+    hops: int,
+    crop: float,
+    partitioner: str,
+    clients: int,
+    ratios: tuple[float, float, float],
+    split_seed: int,
+) -> World | None:
+    from fgl_repro import setting
+
+    graph = graph_of(dataset, features, cache)
+    if graph is None:
+        return None
+    return setting.build(world, graph, partitioner, clients, hops, crop, ratios, split_seed)
+
+
+@cache
+def graph_of(dataset: str, features: str, cache: str) -> Graph | None:
+    """A graph, or None where no source has it: numbers about it are then left blank."""
+    from fgl_repro import data
+    from fgl_repro.data.files import DataUnavailableError
+
+    try:
+        return data.load(dataset, Path(cache), features)
+    except DataUnavailableError:
+        return None

@@ -1,0 +1,219 @@
+"""Pretraining of FedLoG's prompt generators: a node with its prompt must teach an encoder what its neighbourhood does.
+
+Kim et al., ICLR 2025, section 4.3 and A.7. For a training node v with prompt p = PG(x_v):
+
+    L_feat = |p - mean of its neighbours' features|^2,
+    L_grad = 1/N sum_n D(grad of v's loss on the graph, grad of its loss on the pair {v, p}),
+
+both gradients with respect to the weights of the n-th random encoder, D the sum over its six tensors of the mean
+squared difference, both losses averaged over a client's training nodes. Gradients of single nodes are never formed:
+each is a sum of few outer products f_u delta_u^T, so squared norms and inner products follow from dot products of the
+factors. The norm of the graph's own gradient does not depend on the generator and is left out of the value. The graph's
+gradient sees two hops, as the encoder does; the paper's radius is not stated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.nn.ops import stack
+from fgl_repro.nn.prompts import generate, generators
+from fgl_repro.nn.sage import SAGE
+from fgl_repro.nn.sparse import csr_tensor, product
+from fgl_repro.streams import torch_rng
+
+if TYPE_CHECKING:
+    from fgl_repro.federation import UnionGraph
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.view import Views
+
+CHUNK = 20_000
+"""Edges whose features are gathered at a time."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Training nodes among their neighbours, R nodes and E links ``row -> column``.
+
+    Attributes:
+        x: Features of the training nodes ``[R, d]``.
+        around: Mean feature of their neighbours ``[R, d]``.
+        labels: Their classes, int64 ``[R]``.
+        node: Their union nodes, int64 ``[R]``.
+        degree: Their neighbours, float ``[R]``.
+        row, column: Training node (0 .. R-1) and neighbouring union node of each link, int64 ``[E]``.
+        propagated, own: ``A X`` and ``X`` of every union node ``[N, d]``.
+        mean: Row-normalised adjacency ``[N, N]``, CSR.
+        pointer: First link of each training node, int32 ``[R + 1]``.
+        propagated_x, own_x: Dot products of the training nodes' features with ``A X`` and ``X`` of neighbours ``[E]``.
+    """
+
+    x: Tensor
+    around: Tensor
+    labels: Tensor
+    node: Tensor
+    degree: Tensor
+    row: Tensor
+    column: Tensor
+    propagated: Tensor
+    own: Tensor
+    mean: Tensor
+    pointer: Tensor
+    propagated_x: Tensor
+    own_x: Tensor
+
+    @staticmethod
+    def of(encoder: SAGE, views: Views, graph: UnionGraph, rows: np.ndarray) -> Surroundings:
+        source = encoder.source(views, graph)
+        propagated, own = source.inputs().to(views.device).chunk(2, dim=1)
+        links = graph.adjacency[rows].tocoo()
+
+        def tensor(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array).to(views.device)
+
+        node, row, column = (tensor(a.astype(np.int64)) for a in (rows, links.row, links.col))
+        x = own[node]
+        return Surroundings(
+            x=x,
+            around=propagated[node],
+            labels=tensor(graph.labels[rows]),
+            node=node,
+            degree=tensor(source.degree[rows]),
+            row=row,
+            column=column,
+            propagated=propagated.contiguous(),
+            own=own.contiguous(),
+            mean=csr_tensor(source.mean, views.device),
+            pointer=tensor(np.searchsorted(links.row, np.arange(len(rows) + 1)).astype(np.int32)),
+            propagated_x=chunked_dots(propagated, x, row, column),
+            own_x=chunked_dots(own, x, row, column),
+        )
+
+
+def chunked_dots(table: Tensor, vectors: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """``vectors[row] . table[column]`` without gathering the features of all links at once, ``[E]``."""
+    pieces = zip(torch.split(row, CHUNK), torch.split(column, CHUNK), strict=True)
+    return torch.cat([(vectors[r] * table[c]).sum(1) for r, c in pieces])
+
+
+class _LinkDots(torch.autograd.Function):
+    """Dot products of training nodes' vectors with their neighbours' rows of a constant table."""
+
+    @staticmethod
+    def forward(ctx: Any, here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
+        ctx.here, ctx.table = here, table
+        return chunked_dots(table, vectors, here.row, here.column)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
+        here: Surroundings = ctx.here
+        shape = (len(here.node), len(ctx.table))
+        weights = torch.sparse_csr_tensor(
+            here.pointer, here.column.int(), grad.contiguous(), size=shape, check_invariants=False
+        )
+        return None, None, product(weights, ctx.table)
+
+
+def link_dots(here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
+    """``vectors[row] . table[column]`` of every link: ``[R, F]`` and ``[N, F]`` to ``[E]``; gradient to ``vectors``."""
+    out: Tensor = _LinkDots.apply(here, table, vectors)  # type: ignore[no-untyped-call]
+    return out
+
+
+def pretrained(clients: Clients, encoder: SAGE, epochs: int, lr: float, draws: int) -> Params:
+    """One generator a client, trained on its training nodes for full-batch ``epochs`` of Adam, leaves ``[K, ...]``.
+
+    All start alike. Random encoders depend on no data; one draw serves all clients, each comparing its own nodes.
+    """
+    view, seed, device = clients.train, clients.seed, clients.samples.device
+    first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))
+    params = stack({name: value[0].to(device) for name, value in first.items()}, clients.count)
+    params = {name: value.requires_grad_() for name, value in params.items()}
+    here = Surroundings.of(encoder, clients.views, clients.world.graph, clients.world.train)
+    inputs = torch.zeros(view.mask.numel(), encoder.num_features, device=device)
+    inputs[view.slots] = here.x
+    inputs = inputs.view(clients.count, -1, encoder.num_features)
+    weight = (1 / view.counts).repeat_interleave(view.counts.long())
+    adam = StackedAdam(params, lr)
+    dropout, nets = torch_rng("pretraining", seed, str(device)), torch_rng("encoders", seed)
+    for _ in range(epochs):
+        prompts = generate(params, inputs, dropout).flatten(0, 1)[view.slots]
+        slope = torch.zeros_like(prompts)
+        leaf = prompts.detach().requires_grad_()
+        dots = [link_dots(here, table, leaf) for table in (here.propagated, here.own)]
+        cut = [dot.detach().requires_grad_() for dot in dots]
+        slopes = [torch.zeros_like(dot) for dot in cut]
+        for _ in range(draws):  # one at a time: their graphs together would not fit beside a large union graph
+            net = {name: value.to(device) for name, value in encoder.init(nets).items()}
+            loss = (weight * gradient_loss(here, net, leaf, cut[0], cut[1])).sum() / draws
+            for total, part in zip([slope, *slopes], torch.autograd.grad(loss, [leaf, *cut]), strict=True):
+                total += part
+        features = (weight * feature_loss(here, leaf)).sum()
+        slope += sum(torch.autograd.grad([features, *dots], leaf, [None, *slopes]))
+        adam.step(list(torch.autograd.grad(prompts, adam.params, slope)))
+    return {name: value.detach() for name, value in params.items()}
+
+
+def feature_loss(here: Surroundings, prompts: Tensor) -> Tensor:
+    """L_feat of each training node ``[R]``; 0 for a node without neighbours, which has no mean to match."""
+    return (prompts - here.around).square().sum(1) * (here.degree > 0)
+
+
+def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, propagated: Tensor, own: Tensor) -> Tensor:
+    """L_grad of each training node for one random encoder, without the generator-free norm of the graph's gradient.
+
+    Args:
+        net: Weights of a SAGE without client axis.
+        prompts: ``[R, d]``.
+        propagated, own: Dot products of the prompts with ``A X`` and ``X`` of the neighbours, ``[E]``.
+
+    Returns:
+        ``[R]``: summed over W1, b1, W2, b2, each as a mean over its entries (the two maps of a layer are two tensors).
+    """
+    near, root = net["W1"].chunk(2)
+    near2, root2 = net["W2"].chunk(2)
+    with torch.no_grad():
+        hidden = here.propagated @ near + here.own @ root + net["b1"]
+        on, hidden = (hidden > 0).float(), torch.relu(hidden)
+        heard, mine = (here.mean @ hidden)[here.node], hidden[here.node]
+        slope = output_slope(net, here.labels, heard @ near2 + mine @ root2)
+        spread = slope @ near2.T
+        self_slope = slope @ root2.T * on[here.node]
+        summed = spread * (here.mean @ on)[here.node] + self_slope
+        spread = spread / here.degree.clamp_min(1).unsqueeze(1)
+    x, p = here.x, prompts
+    node, prompt = p @ near + x @ root + net["b1"], x @ near + p @ root + net["b1"]
+    node_hidden, prompt_hidden = torch.relu(node), torch.relu(prompt)
+    own_slope = output_slope(net, here.labels, prompt_hidden @ near2 + node_hidden @ root2)
+    to_node, to_prompt = own_slope @ root2.T * (node > 0), own_slope @ near2.T * (prompt > 0)
+
+    xx, pp, xp = dot(x, x), dot(p, p), dot(x, p)
+    norm = (xx + pp) * (dot(to_node, to_node) + dot(to_prompt, to_prompt)) + 4 * xp * dot(to_node, to_prompt)
+    at_self = (dot(here.around, p) + xx) * dot(self_slope, to_node)
+    at_self = at_self + (dot(here.around, x) + xp) * dot(self_slope, to_prompt)
+    links = (propagated + here.own_x) * link_dots(here, on, spread * to_node)
+    links = links + (here.propagated_x + own) * link_dots(here, on, spread * to_prompt)
+    inner = at_self.index_add(0, here.row, links)
+    first = (norm - 2 * inner) / near.numel() + (summed - to_node - to_prompt).square().mean(1)
+    graph, pair = torch.cat([heard, mine], 1), torch.cat([prompt_hidden, node_hidden], 1)
+    second = dot(graph, graph) * dot(slope, slope) + dot(pair, pair) * dot(own_slope, own_slope)
+    second = second - 2 * dot(graph, pair) * dot(slope, own_slope)
+    return first + second / near2.numel() + (slope - own_slope).square().mean(1)
+
+
+def output_slope(net: Params, labels: Tensor, embedding: Tensor) -> Tensor:
+    """Gradient of each node's cross-entropy with respect to its embedding before the bias, ``[R, E]``."""
+    logits = (embedding + net["b2"]) @ net["W3"] + net["b3"]
+    return (torch.softmax(logits, 1) - torch.nn.functional.one_hot(labels, logits.shape[1])) @ net["W3"].T
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Row-wise dot products ``[R]``."""
+    return (a * b).sum(1)

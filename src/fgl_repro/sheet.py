@@ -1,0 +1,87 @@
+"""Tables that are no grid of accuracies, and figures: what each kind of them makes of records, and where that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro import scan
+from fgl_repro.records import Source, write_atomic
+from fgl_repro.tables import csv_text
+from fgl_repro.tablespec import TableSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a kind makes of the records there are.
+
+    Attributes:
+        rows: Every number, one a line, with the printed one beside it: the CSV.
+        body: The same for people, as markdown.
+        done: How many of the numbers are there.
+        wanted: How many there would be.
+        summary: The body in short for the fidelity report; empty: the body itself.
+        draw: Draws a figure from ``rows``; None for tables.
+    """
+
+    rows: list[dict[str, Any]]
+    body: str
+    done: int
+    wanted: int
+    summary: str = ""
+    draw: Callable[[Figure], None] | None = None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A spec with its content under one protocol."""
+
+    spec: TableSpec
+    protocol: str
+    content: Content
+
+    @property
+    def title(self) -> str:
+        return f"{self.spec.paper}, {self.spec.heading}: {self.spec.title}"
+
+    @property
+    def page(self) -> str:
+        """Title, how to read it, numbers."""
+        note = ["", self.spec.note] if self.spec.note else []
+        lines = [f"# {self.title}", "", f"Protocol `{self.protocol}`.", *note, "", self.content.body]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def written(self) -> list[str]:
+        """Names of its files."""
+        kinds = ("csv", "png", "svg") if self.content.draw else ("csv", "md")
+        return [f"{self.spec.stem}.{kind}" for kind in kinds]
+
+
+def make(spec: TableSpec, protocol: str, source: Source) -> Sheet:
+    """Fill ``spec`` from whatever records there are.
+
+    Raises:
+        UserError: No module of ``fgl_repro.kind`` makes ``spec.kind``.
+    """
+    content: Callable[[TableSpec, str, Source], Content] = scan.find("fgl_repro.kind", spec.kind, "content", "kind")
+    return Sheet(spec, protocol, content(spec, protocol, source))
+
+
+def write(sheet: Sheet, folder: Path) -> list[Path]:
+    """CSV and page, or CSV and drawings, into ``folder``; returns the files."""
+    write_atomic(folder / f"{sheet.spec.stem}.csv", csv_text(sheet.content.rows))
+    if sheet.content.draw is None:
+        write_atomic(folder / f"{sheet.spec.stem}.md", sheet.page)
+    else:
+        from fgl_repro import charts
+
+        seeds = len(sheet.spec.seeds)
+        title = f"{sheet.title}\nprotocol {sheet.protocol}, mean and one std over {seeds} seeds"
+        charts.save(sheet.content.draw, title, folder, sheet.spec.stem)
+    return [folder / name for name in sheet.written]

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from fgl_repro.nn import Draws, Generated, Impaired, NeighGen, Others, Pool
     from fgl_repro.nn.model import Params
 
-GROUP_BYTES = 2 << 30
+GROUP_BYTES = 1 << 30
 """What weights, moments and gradients of the generators trained together may take."""
 
 FGEN = ("F1", "f1", "F2", "f2", "F3", "f3")

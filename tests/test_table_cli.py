@@ -85,7 +85,8 @@ def test_a_whole_paper_is_one_sweep(
     out = capsys.readouterr().out
     assert "nothing was kept" in out
     assert "table7: 8 of 8 numbers." in out
-    assert "fig5: 32 of 32 numbers." in out
+    everything = len(list(tablespec.load("fig5").smoke().cells()))
+    assert f"fig5: {everything} of {everything} numbers." in out
 
 
 def test_a_table_without_curves_does_its_runs_again(

@@ -210,7 +210,13 @@ class TableSpec:
 
         The shorter runs have keys of their own, so they can never be taken for the table's.
         """
-        rows = tuple(replace(row, overrides={**row.overrides, "protocol.rounds": 2}) for row in self.rows)
+        from fgl_repro.config import method_classes
+
+        def short(row: Row) -> Row:
+            quick = {f"method.{name}": value for name, value in method_classes()[row.method].quick.items()}
+            return replace(row, overrides={"protocol.rounds": 2, **quick, **row.overrides})
+
+        rows = tuple(map(short, self.rows))
         return replace(self, rows=rows, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])
 
     def _within(self, axis: str, asked: Sequence[Any], has: Sequence[Any]) -> None:

@@ -29,6 +29,8 @@ Known differences from the released code: its warm-up stops on test accuracy, ou
 its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators
 that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest.
 The query's layer norm and the prototypes' own embedding as their neighbourhood mean are the code's in both variants.
+The paper tries beta in 0.01, 0.1, 1 and does not say which it took; its exponent of the norm is lost. With a sum of
+norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and unstable), so tables run 0.01.
 Ablations: alpha=half (Table 7), share and weighting (HH, HT, TH, TT), noise and permute (Table 3), scale_step=0,
 generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,3 +171,38 @@ def test_padding_is_invertible(clients: int, seed: int) -> None:
     assert np.array_equal(flat[padded.slot], rows + 1)
     assert (flat > 0).sum() == len(rows)
     assert np.array_equal(padded.slot // padded.width, graph.owner[rows])
+
+
+def test_batches_of_everything_are_full_batches(toy_graph: Graph) -> None:
+    """A batch no client can fill is one step on all its rows, teacher included; without dropout, the same numbers."""
+    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    for method in ("fedavg", "fedntd", "fedgcn"):
+        curves = []
+        for size in (0, 10_000):
+            config = configs.build(
+                {"protocol.batch": size, "model.hidden": 8}, dataset="cora", method=method, clients=3
+            )
+            curves.append(train(config.method, make_clients(world, config, 0.0), 4, 2).curves["loss"])
+        assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+def test_batches_cover_once_and_teachers_follow(toy_graph: Graph) -> None:
+    """floor(n_k / size) steps a client, no row twice, and each row meets its own teacher."""
+    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = replace(world, train=world.train[:-6])
+    config = configs.build({"protocol.batch": 4, "model.hidden": 8}, dataset="cora", method="fedntd", clients=3)
+    clients = make_clients(world, config, 0.0)
+    teacher = clients.frozen_logits()
+    flat = teacher.flatten(0, 1)[clients.train.slots]
+    seen: list[np.ndarray] = []
+    for batch in clients.epoch():
+        assert batch is not None
+        ours = clients.recalled(teacher).flatten(0, 1)[clients.train.slots]
+        torch.testing.assert_close(ours, flat[np.searchsorted(world.train, batch.rows)])
+        assert set(world.graph.owner[batch.rows]) == set(np.flatnonzero(batch.active))
+        seen.append(batch.rows)
+    rows = np.concatenate(seen)
+    assert len(np.unique(rows)) == len(rows)
+    sizes = np.bincount(world.graph.owner[world.train], minlength=3)
+    assert np.array_equal(np.bincount(world.graph.owner[rows], minlength=3), 4 * (sizes // 4))
+    assert clients.train.mask.sum() == len(world.train)

@@ -148,6 +148,10 @@ def check(config: Config) -> Config:
         raise UserError(f"protocol.split={split} must be three shares (train, validation, test) that sum to 1.")
     if config.protocol.rounds < 1 or config.protocol.local_epochs < 1:
         raise UserError("protocol.rounds and protocol.local_epochs must be at least 1.")
+    if config.protocol.batch < 0:
+        raise UserError(f"protocol.batch={config.protocol.batch} is negative: give a number of nodes, or 0 for all.")
+    if config.protocol.batch and not config.method.batched:
+        raise UserError(f"protocol.batch is not for method={config.method.name}, which draws its own: leave it at 0.")
     for name in ("lr", "weight_decay"):
         value = getattr(config.protocol, name)
         if not (math.isfinite(value) and value >= 0):
@@ -173,8 +177,9 @@ def check(config: Config) -> Config:
 
 def _science(value: Any) -> Any:
     if is_dataclass(value):
-        hashed = [f.name for f in fields(value) if f.metadata.get("science", True)]
-        return {name: _science(getattr(value, name)) for name in hashed}
+        hashed = [f for f in fields(value) if f.metadata.get("science", True)]
+        known = [f.name for f in hashed if not f.metadata.get("added") or getattr(value, f.name) != f.default]
+        return {name: _science(getattr(value, name)) for name in known}
     return list(value) if isinstance(value, list | tuple) else value
 
 

@@ -25,6 +25,11 @@ def _how(default: Any) -> Any:
     return field(default=default, metadata={"science": False})
 
 
+def _added(default: Any) -> Any:
+    """A field that came later: left out of the identity at its default, so that older records keep their keys."""
+    return field(default=default, metadata={"added": True})
+
+
 @dataclass
 class DatasetConfig:
     name: str = MISSING
@@ -58,7 +63,8 @@ class ProtocolConfig:
         split: Shares of training, validation and test nodes.
         split_seed: Seed of the global split and crop; papers draw one for all run seeds.
         rounds: Communication rounds R.
-        local_epochs: Full-batch epochs a client trains each round.
+        local_epochs: Epochs a client trains each round.
+        batch: Training nodes of a local step, drawn without replacement, the remainder left out; 0: all of them.
         lr: Adam's learning rate.
         weight_decay: Adam's coupled L2 factor.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
@@ -70,6 +76,7 @@ class ProtocolConfig:
     split_seed: int = 0
     rounds: int = 100
     local_epochs: int = 1
+    batch: int = _added(0)
     lr: float = 0.01
     weight_decay: float = 1e-6
     revision: int = 1

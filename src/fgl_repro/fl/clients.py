@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgl_repro.fl.batches import Batch, Batches
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.nn.model import Model, Params
 from fgl_repro.nn.ops import stack
@@ -30,18 +32,20 @@ class Clients:
         model: The stacked architecture.
         params: Model weights, ``[K, ...]`` leaves; equal for all clients at the start.
         personal: Further trained tensors of the method, ``[K, ...]`` leaves.
-        train: View of the training rows.
+        train: View of the training rows; of those of the current batch while clients train on mini-batches.
         validation: View of the validation rows.
         class_counts: Training nodes per client and class, float ``[K, C]``.
         prior: Local class shares p_c, ``[K, C]``.
         samples: Training nodes per client, float ``[K]``.
         shared: View of data that the server sent to everybody, if the method has any.
+        last_loss: Loss of each client at its last local step ``[K]``.
         state: What else the method keeps between rounds, in a type of its own.
         seed: Run seed, for the method's own named streams.
     """
 
     shared: View
     state: Any
+    last_loss: Tensor
 
     def __init__(self, world: World, model: Model, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
         device = views.device
@@ -59,6 +63,7 @@ class Clients:
         self.personal = _leaves(method.personal(self), device)
         self._dropout = torch_rng("dropout", seed, str(device))
         self._first: Tensor | None = None
+        self._columns: Tensor | None = None
 
     @cached_property
     def adam(self) -> StackedAdam:
@@ -95,10 +100,43 @@ class Clients:
         flat = F.cross_entropy(logits.flatten(0, 1), self.train.labels.flatten(), reduction="none")
         return self.mean(flat.view_as(self.train.mask))
 
-    def step(self, loss: Tensor) -> None:
-        """One Adam step for all clients from losses ``[K]``: client k's loss reaches only client k's rows."""
+    def step(self, loss: Tensor, batch: Batch | None = None) -> None:
+        """One Adam step from losses ``[K]``, client k's reaching only client k's rows, for the clients of ``batch``."""
         self._first = None
-        self.adam.step(list(torch.autograd.grad(loss.sum(), self.adam.params)))
+        self.adam.step(list(torch.autograd.grad(loss.sum(), self.adam.params)), batch.active if batch else None)
+        loss = loss.detach()
+        if batch is not None and not batch.active.all():
+            loss = torch.where(torch.from_numpy(batch.active).to(loss.device), loss, self.last_loss)
+        self.last_loss = loss
+
+    @cached_property
+    def _batches(self) -> Batches:
+        return Batches(self.world, self.protocol.batch, self.seed)
+
+    def epoch(self) -> Iterator[Batch | None]:
+        """The local steps of one epoch: a single one on everything (None), or mini-batches, each in ``train``."""
+        if not self.protocol.batch:
+            yield None
+            return
+        everything, self._first = self.train, None
+        self.last_loss = torch.zeros_like(self.samples)
+        for batch in self._batches.epoch():
+            self.train = self.method.view(self.model, self.views, self.world, batch.rows)
+            places = everything.slots[
+                torch.from_numpy(np.searchsorted(self.world.train, batch.rows)).to(everything.slots.device)
+            ]
+            columns = torch.zeros(self.train.mask.numel(), dtype=torch.int64, device=places.device)
+            columns[self.train.slots] = places % everything.mask.shape[1]
+            self._columns = columns.view(self.train.mask.shape)
+            yield batch
+        self.train, self._columns = everything, None
+
+    def recalled(self, memory: Any) -> Any:
+        """The part of a memory with one entry a training row ``[K, r, ...]`` that concerns the current batch."""
+        if self._columns is None or not isinstance(memory, Tensor):
+            return memory
+        shape = (*self._columns.shape, *memory.shape[2:])
+        return memory.gather(1, self._columns.view(*self._columns.shape, *[1] * (memory.dim() - 2)).expand(shape))
 
     @torch.no_grad()
     def load(self, weights: Params) -> None:

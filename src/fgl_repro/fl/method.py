@@ -32,6 +32,7 @@ class Method:
         models: Architectures it can train, its paper's own first: ``model=auto`` takes that one.
         choices: Values that hyper-parameters given by a word may take.
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
+        batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
         revision: Raised by hand when behaviour changes on purpose; part of a run's key.
@@ -41,6 +42,7 @@ class Method:
     display: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     shares_features: ClassVar[bool] = False
+    batched: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("gcn", "sage")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     quick: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -101,11 +103,12 @@ class Method:
         return None
 
     def fit(self, clients: Clients, memory: Any, round: int, epochs: int) -> Tensor:
-        """Local training of one round; returns the last loss of each client ``[K]``. Default: full-batch steps."""
+        """Local training of one round; returns the last loss of each client ``[K]``."""
         for _ in range(epochs):
-            loss = self.loss(clients, clients.logits(), memory, round)
-            clients.step(loss)
-        return loss.detach()
+            for batch in clients.epoch():
+                loss = self.loss(clients, clients.logits(), clients.recalled(memory), round)
+                clients.step(loss, batch)
+        return clients.last_loss
 
     def loss(self, clients: Clients, logits: Tensor, memory: Any, round: int) -> Tensor:
         """Local objective of each client ``[K]`` from training logits ``[K, r, C]``; default: mean cross-entropy."""

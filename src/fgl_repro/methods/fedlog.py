@@ -130,6 +130,7 @@ class FedLoG(Method):
     name: ClassVar[str] = "fedlog"
     display: ClassVar[str] = "FedLoG"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
+    batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         {"alpha": ("degree", "half"), "share": BRANCHES, "weighting": ("rate", "inverse")}

@@ -127,6 +127,7 @@ class FedSagePlus(FedAvg):
     display: ClassVar[str] = "FedSage+"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
+    batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
     quick: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {"hidden": 0.2, "generator_epochs": 2, "generator_lr": 0.01, "fgen_inner": 8, "fgen_outer": 16}

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.fl.batches import Batch, Batches
-from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.optim import StackedAdam, step
 from fgl_repro.nn.model import Model, Params
 from fgl_repro.nn.ops import stack
 from fgl_repro.streams import torch_rng
@@ -103,7 +103,7 @@ class Clients:
     def step(self, loss: Tensor, batch: Batch | None = None) -> None:
         """One Adam step from losses ``[K]``, client k's reaching only client k's rows, for the clients of ``batch``."""
         self._first = None
-        self.adam.step(list(torch.autograd.grad(loss.sum(), self.adam.params)), batch.active if batch else None)
+        step([self.adam], loss, batch.active if batch else None)
         loss = loss.detach()
         if batch is not None and not batch.active.all():
             loss = torch.where(torch.from_numpy(batch.active).to(loss.device), loss, self.last_loss)

@@ -27,7 +27,8 @@ Variants, item by item (the released code differs from the paper in all of them)
 
 Known differences from the released code: its warm-up stops on test accuracy, ours on the client's validation accuracy;
 its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators
-that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest.
+that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest;
+it embeds the learnable nodes once a step, we once for each of the two losses, each time with dropout of its own.
 The query's layer norm and the prototypes' own embedding as their neighbourhood mean are the code's in both variants.
 The paper tries beta in 0.01, 0.1, 1 and does not say which it took; its exponent of the norm is lost. With a sum of
 norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and unstable), so tables run 0.01.
@@ -270,8 +271,7 @@ class FedLoG(Method):
             for batch in clients.state.batches.epoch():
                 view = encoder.view(clients.views, clients.world.graph, batch.rows)
                 loss = view.mean(-picked(torch.log_softmax(encoder(params, view, dropout), -1), view.labels))
-                active = batch.active & (waited < self.patience)
-                adam.step(list(torch.autograd.grad(loss.sum(), adam.params)), active)
+                optim.step([adam], loss, batch.active & (waited < self.patience))
             with torch.no_grad():
                 right = encoder(params, judged).argmax(-1) == judged.labels
                 now = judged.mean(right.float()).cpu().numpy()

@@ -16,6 +16,7 @@ from torch_geometric.nn import GCNConv
 
 from fgl_repro import config as configs
 from fgl_repro import setting
+from fgl_repro.device import prepare
 from fgl_repro.federation import UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.mixing import average, mix, softmax_of_cosine
@@ -34,6 +35,12 @@ def make_clients(world: World, config: configs.Config, drop: float) -> Clients:
     base = world.graph.base
     model = GCN(base.num_features, base.num_classes, config.model.hidden, drop)
     return Clients(world, model, config.method, config.protocol, config.seed, Views(CPU))
+
+
+def test_denormals_count_as_zero() -> None:
+    """Adam's moments without a gradient decay into them, and a CPU computes with them ten times slower."""
+    prepare(CPU, threads=1, deterministic=False)
+    assert float(torch.full((8,), 1e-30).mul(1e-10).abs().max()) == 0.0
 
 
 def test_fedavg_follows_separate_models(real_graph: Callable[..., Graph]) -> None:

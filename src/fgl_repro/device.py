@@ -32,8 +32,13 @@ def pick_device(name: str, slot: int = 0) -> torch.device:
 
 
 def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
-    """Set threads and determinism, and keep freed memory in the process between steps."""
+    """Set threads and determinism, count denormals as zero, and keep freed memory in the process between steps.
+
+    Adam's moments of a weight that has no gradient any more halve until they are denormal, after some hundred small
+    batches, and the CPU is ten times slower with such numbers. Where accuracy is concerned they are zero.
+    """
     torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)

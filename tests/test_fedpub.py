@@ -202,9 +202,11 @@ def test_what_is_compared(word: str, world: World) -> None:
     method = clients.method
     assert isinstance(method, FedPub)
     method.begin(clients)
-    method.remember(clients, 0)
-    start = {name: value.detach().clone() for name, value in clients.params.items()}
-    method.fit(clients, None, 0, 1)
+    starts = []
+    for number in range(2):
+        method.remember(clients, number)
+        starts.append(torch.cat([value.detach().flatten(1) for value in clients.params.values()], 1))
+        method.fit(clients, None, number, 1)
     with torch.no_grad():
         upload = method.upload(clients, method.weights(clients.trained, training=False))
         found = method.compared(clients, upload)
@@ -213,7 +215,8 @@ def test_what_is_compared(word: str, world: World) -> None:
     whole = torch.cat([value.detach().flatten(1) for value in clients.params.values()], 1)
     expected = {
         "parameter": whole,
-        "gradient": whole - torch.cat([value.flatten(1) for value in start.values()], 1),
+        "gradient": whole - starts[1],
+        "updates": whole - starts[0],
         "label": clients.class_counts / clients.class_counts.sum(1, keepdim=True),
     }
     if word in expected:

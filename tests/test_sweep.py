@@ -194,6 +194,11 @@ def test_costs_come_from_the_most_alike_runs() -> None:
     assert costs.seconds(helpers.record(cora)["config"]) == 3.0
     assert costs.seconds(helpers.record(helpers.config(clients=5))["config"]) == 5.0
     assert costs.seconds(helpers.record(other)["config"]) > 0
+    batched = helpers.config(overrides={"protocol.batch": 64})
+    assert costs.seconds(helpers.record(batched)["config"]) == 3.0
+    costs.learn(helpers.record(batched)["config"], 30.0)
+    assert costs.seconds(helpers.record(batched)["config"]) == 30.0
+    assert costs.seconds(helpers.record(cora)["config"]) == 3.0
 
 
 def test_no_torch() -> None:

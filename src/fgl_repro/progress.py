@@ -36,7 +36,11 @@ def features(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
 
 
 class Costs:
-    """Expected seconds of a run: the mean of the recorded runs most like it, else a guess from the graph's size."""
+    """Expected seconds of a run: the mean of the recorded runs most like it, else a guess from the graph's size.
+
+    Most like it are those of the same variant, with the same amount of local work; a full batch says little of small
+    ones.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
         self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
@@ -60,7 +64,10 @@ class Costs:
     @staticmethod
     def _keys(identity: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         dataset, world, method, clients = features(identity)
-        return [(dataset, world, method, clients), (dataset, method, clients), (dataset, method), (dataset,)]
+        protocol = identity["protocol"]
+        work = (identity["method"].get("variant"), *(protocol.get(n) for n in ("batch", "local_epochs", "rounds")))
+        near = [(dataset, method, clients), (dataset, method), (dataset,)]
+        return [(dataset, world, method, clients, *work), (dataset, world, method, clients), *near]
 
 
 class Progress:

@@ -16,10 +16,10 @@ Variants:
              masked product, and masks stay at home (supplement, Algorithm 1).
 
 Other similarities (supplement, Table 6), by ``similarity``: cosines of the uploaded weights (parameter), of their
-change in the round (gradient), or of the clients' class shares (label) in place of functional embeddings (function);
-ours, where the supplement gives no formula. Other inputs (Table 5), by ``random_graph``: one block with as many nodes
-and edges (er), one node (one), or each client's own graph through its own model (feature), which is how we read
-"features".
+change in the round (gradient) or since the first round (updates), or of the clients' class shares (label) in place of
+functional embeddings (function); ours, where the supplement gives no formula. Other inputs (Table 5), by
+``random_graph``: one block with as many nodes and edges (er), one node (one), or each client's own graph through its
+own model (feature), which is how we read "features".
 
 ``masks=false`` leaves the masks out and begins as FedAvg does. So Table 6 was made, by all appearance: parameter
 similarity is FedAvg there, to two digits at first.
@@ -85,9 +85,9 @@ class Probe(Message):
 
 @dataclass
 class State:
-    """Weights received this round, where similarity needs them, and the share of masks that was cut in each round."""
+    """Weights that changes are taken from, where similarity needs them, and the share of masks cut in each round."""
 
-    received: Params = field(default_factory=dict)
+    origin: Params = field(default_factory=dict)
     cut: list[float] = field(default_factory=list)
 
 
@@ -99,7 +99,7 @@ class FedPub(Method):
     models: ClassVar[tuple[str, ...]] = ("gcn",)
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         {
-            "similarity": ("function", "parameter", "gradient", "label"),
+            "similarity": ("function", "parameter", "gradient", "updates", "label"),
             "random_graph": ("sbm", "er", "one", "feature"),
         }
     )
@@ -156,11 +156,12 @@ class FedPub(Method):
 
     def remember(self, clients: Clients, round: int) -> Params | None:
         anchored = self.variant == "paper" and round > 0
-        if not anchored and self.similarity != "gradient":
+        moving = self.similarity == "gradient" or (self.similarity == "updates" and round == 0)
+        if not anchored and not moving:
             return None
         received = {name: value.detach().clone() for name, value in clients.params.items()}
-        if self.similarity == "gradient":
-            clients.state.received = received
+        if moving:
+            clients.state.origin = received
         return received if anchored else None
 
     def loss(self, clients: Clients, logits: Tensor, memory: Params | None, round: int) -> Tensor:
@@ -194,7 +195,7 @@ class FedPub(Method):
         if upload.embedding is not None:
             return upload.embedding
         sent = flat(upload.weights)
-        return sent - flat(clients.state.received) if self.similarity == "gradient" else sent
+        return sent - flat(clients.state.origin) if clients.state.origin else sent
 
     def aggregate(self, clients: Clients, upload: Message) -> Message:
         assert isinstance(upload, Upload)

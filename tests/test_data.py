@@ -82,7 +82,7 @@ def test_largest_component_is_the_published_one(name: str, real_graph: RealGraph
     assert (np.diff(graph.original_id) > 0).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_whole_graph_is_the_one_pyg_documents(name: str, cache: Path) -> None:
     try:
         raw = files.obtain(name, cache)
@@ -94,7 +94,7 @@ def test_whole_graph_is_the_one_pyg_documents(name: str, cache: Path) -> None:
     assert process.largest_component(process.whole_graph(name, raw)).fingerprint == known.fingerprint["raw"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_processed_graph_keeps_the_promises_of_graph(name: str, real_graph: RealGraph) -> None:
     graph, known = real_graph(name), facts(name)
     assert graph.fingerprint == known.fingerprint["row"]
@@ -250,7 +250,7 @@ def test_messages_name_what_was_tried_and_the_fix(
         load("cora", tmp_path)
     assert "\n" not in str(caught.value)
     monkeypatch.setenv("FGL_DATA", str(tmp_path))
-    with pytest.raises(files.DataUnavailableError, match=r"Actor/raw/\S+ does not exist.*no network"):
+    with pytest.raises(files.DataUnavailableError, match=r"FGL_DATA lacks Actor/raw/\S+; .*no network"):
         load("actor", tmp_path)
     monkeypatch.setenv("FGL_DATA", str(tmp_path / "typo"))
     with pytest.raises(UserError, match="typo is not a folder"):
@@ -389,7 +389,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_catalogue_pins_every_raw_file() -> None:
-    for name in NAMES:
+    for name in WHOLE:
         assert set(facts(name).sha256) == set(files.SOURCES[name].urls)
         assert all(len(digest) == 64 for digest in facts(name).sha256.values())
     table = json.loads((Path(process.__file__).parent / "stored" / "catalog.json").read_text())

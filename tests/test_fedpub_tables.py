@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import helpers
-from fgl_repro import compare, setting, tablespec
+from fgl_repro import compare, setting, sheet, tablespec
 from fgl_repro import config as configs
-from fgl_repro.cli import asked
+from fgl_repro.cli import asked, shown
 from fgl_repro.graph import Graph
 from fgl_repro.kind import at_rounds, common, facts, subgraphs
 from fgl_repro.metrics import measure
@@ -121,12 +121,31 @@ def test_clustering_is_networkxs(toy_graph: Graph) -> None:
     assert subgraphs.clustering(toy_graph.subgraph(np.arange(3))) in (0.0, 1.0)
 
 
-def test_a_graph_that_cannot_be_had_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "graph_of", lambda *_: None)
-    spec = replace(tablespec.load("fedpub1"), datasets=("cora",))
-    content = subgraphs.content(spec, "fedpub", NOTHING)
+def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "sought", lambda *_: (None, "no raw files for arxiv: they are lost"))
+    spec = replace(tablespec.load("fedpub1"), datasets=("cora", "arxiv"))
+    made = sheet.make(spec, "fedpub", NOTHING)
+    content = made.content
     assert content.done == 0
     assert all(row["printed"] or row["quantity"] in ("heterogeneity", "classes") for row in content.rows)
+    sheet.write(made, tmp_path)
+    for text in (shown.summary(made), content.summary, (tmp_path / "table_1.md").read_text()):
+        assert "\n\nogbn-arxiv is left blank: no raw files for arxiv: they are lost.\n\n" in f"\n\n{text}"
+
+
+def test_a_missing_graph_leaves_the_others_as_they_are(
+    toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "sought", lambda name, *_: (None, "lost") if name == "arxiv" else (toy_graph, ""))
+    spec = replace(tablespec.load("fedpub1"), datasets=("cora", "arxiv"))
+    both = subgraphs.content(spec, "fedpub", NOTHING)
+    alone = subgraphs.content(replace(spec, datasets=("cora",)), "fedpub", NOTHING)
+    assert [row for row in both.rows if row["dataset"] == "cora"] == alone.rows
+    assert (both.done, both.wanted) == (alone.done, 2 * alone.wanted)
+    assert all(row["value"] == row["equal"] == "" for row in both.rows if row["dataset"] == "arxiv")
+    assert both.summary == f"ogbn-arxiv is left blank: lost.\n\n{alone.summary}"
 
 
 def test_commands_name_what_a_row_overrides() -> None:

@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from fgl_repro.data.catalog import NAMES, facts
 from fgl_repro.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,21 +27,11 @@ if TYPE_CHECKING:
 FORMATS = ("percent", "fraction")
 COLUMNS = ("clients", "panels")
 ACCURACY = "accuracy"
-SPELLING = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "photo": "Photo",
-    "computers": "Computers",
-    "cs": "CS",
-    "physics": "Physics",
-    "actor": "Actor",
-}
 
 
 def spelled(dataset: str) -> str:
     """A data set's name as papers print it."""
-    return SPELLING.get(dataset, dataset)
+    return facts(dataset).display if dataset in NAMES else dataset
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     named = argparse.ArgumentParser(add_help=False)
     named.add_argument("names", nargs="+", metavar="NAME", help=f"all, or any of {', '.join(NAMES)}")
-    named.add_argument("--features", choices=FEATURES, default="row", help="feature form (default: row-normalised)")
+    named.add_argument("--features", choices=FEATURES, help="feature form (default: what runs use)")
     parser = argparse.ArgumentParser(
         prog="fgl-data",
         description="The real graphs behind the tables.",
@@ -46,7 +46,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bind(action: Callable[[str, Path, str], int], name: str, options: argparse.Namespace) -> Callable[[], int]:
-    return lambda: action(name, options.cache, options.features)
+    return lambda: action(name, options.cache, options.features or _form(name))
+
+
+def _form(name: str) -> str:
+    """Feature form of a data set in ``conf/dataset``."""
+    from fgl_repro.config import build
+
+    facts(name)
+    return build(dataset=name).dataset.features
 
 
 def _list(cache: Path) -> int:
@@ -69,6 +77,7 @@ def _fetch(name: str, cache: Path, features: str) -> int:
 
 def _check(name: str, cache: Path, features: str) -> int:
     from fgl_repro.data import files
+    from fgl_repro.data.process import build
     from fgl_repro.errors import UserError
 
     graph = load(name, cache, features)
@@ -79,18 +88,19 @@ def _check(name: str, cache: Path, features: str) -> int:
         print(f"-- {name}: unknown checksum of {path}; its contents are compared instead")
     if not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
-    expected = facts(name).fingerprint[features]
+    published = facts(name).fingerprint.get(features)
+    rebuilt = build(name, cache, features).fingerprint if unknown else None
+    expected = published or rebuilt or graph.fingerprint
     if graph.fingerprint != expected:
         raise UserError(
             f"{name} ({features}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
+    if published is None:
+        print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
     print(f"OK {name}: fingerprint {expected[:12]} ({features}), {graph.num_nodes} nodes, {graph.num_edges} edges")
     if unknown:
-        from fgl_repro.data.process import build
-
-        build(name, cache, features)
-        print(f"OK {name}: contents of {unknown[0]}")
+        print(f"OK {name}: {'contents' if published else 'sizes'} of the files in {unknown[0].parent}")
     return 0
 
 

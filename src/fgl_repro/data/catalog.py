@@ -12,7 +12,7 @@ from typing import Any
 from fgl_repro.errors import UserError
 
 STORED = Path(__file__).parent / "stored"
-NAMES = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics", "actor")
+NAMES = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics", "actor", "arxiv")
 FEATURES = ("row", "raw")
 COMPONENTS = ("largest", "whole")
 
@@ -21,14 +21,16 @@ COMPONENTS = ("largest", "whole")
 class Facts:
     """Published or measured facts of one data set.
 
+    Where neither fingerprints nor checksums are known, the sizes decide whether a graph is the published one.
+
     Attributes:
         display: Name as papers print it.
         full_nodes, full_edges: Size of the whole graph as PyG counts it (``edge_index.shape[1]``).
         nodes, edges: Largest connected component, undirected edges.
         features, classes: Feature dimension and number of classes.
-        ids: First 12 hex digits of the SHA-256 of the component's int32 node ids.
-        fingerprint: ``Graph.fingerprint`` of the component by feature form, ``row`` and ``raw``.
-        sha256: Raw file (path in PyG's layout) to SHA-256.
+        ids: First 12 hex digits of the SHA-256 of the component's int32 node ids; empty if not known.
+        fingerprint: ``Graph.fingerprint`` of the component by feature form, ``row`` and ``raw``; empty if not known.
+        sha256: Raw file (path in PyG's layout) to SHA-256; empty if not known.
     """
 
     display: str

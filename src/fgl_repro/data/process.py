@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from fgl_repro.data import files
-from fgl_repro.data.catalog import COMPONENTS, FEATURES, facts
+from fgl_repro.data.catalog import COMPONENTS, FEATURES, Facts, facts
 from fgl_repro.data.source import RawGraph
 from fgl_repro.errors import UserError
 from fgl_repro.graph import Graph, induced
@@ -47,14 +47,32 @@ def build(name: str, cache: Path, features: str, component: str = "largest") -> 
     """
     raw = files.obtain(name, cache)
     whole = whole_graph(name, raw)
-    graph, expected = largest_component(whole), facts(name).fingerprint["raw"]
-    if graph.fingerprint != expected:
+    graph = largest_component(whole)
+    wrong = difference(raw, graph, facts(name))
+    if wrong:
         raise UserError(
-            f"{raw.origin} does not hold the published {name} (contents {graph.fingerprint[:12]}..., expected "
-            f"{expected[:12]}...): replace its files with the originals, or remove them to download them again"
+            f"{raw.origin} does not hold the published {name} ({wrong}): replace its files with the originals, "
+            "or remove them to download them again"
         )
     graph = whole if component == "whole" else graph
     return graph if features == "raw" else row_normalised(graph)
+
+
+def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:
+    """What tells a graph's largest component from the published one; its sizes alone where no fingerprint is known."""
+    expected = known.fingerprint.get("raw")
+    if expected is not None:
+        same = graph.fingerprint == expected
+        return "" if same else f"contents {graph.fingerprint[:12]}..., expected {expected[:12]}..."
+    sizes = {
+        "nodes": (raw.labels.shape[0], known.full_nodes),
+        "directed edges": (raw.edges.shape[1], known.full_edges),
+        "features": (graph.num_features, known.features),
+        "classes": (graph.num_classes, known.classes),
+        "nodes of the largest component": (graph.num_nodes, known.nodes),
+        "undirected edges of it": (graph.num_edges, known.edges),
+    }
+    return ", ".join(f"{found} {what}, expected {size}" for what, (found, size) in sizes.items() if found != size)
 
 
 def whole_graph(name: str, raw: RawGraph) -> Graph:

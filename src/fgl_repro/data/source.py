@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,16 +40,31 @@ class Source:
 
     Attributes:
         folder: Folder of the raw files under the data root, for example ``Planetoid/Cora/raw``.
-        urls: File name to the address PyG downloads it from.
+        urls: File name to the address PyG downloads it from or, where there is an archive, to the path in that.
         pinned: Whether a file must have the stored SHA-256. Planetoid's are pickles, so theirs must. ``.npz`` archives
-            circulate in several wrappings with equal arrays; for them the fingerprint of the contents decides.
+            circulate in several wrappings with equal arrays; for them the contents decide.
         read: Reads a staged data root (not the raw folder) with PyG's class.
+        archive: Address of the zip archive that holds the files; empty if each has an address of its own.
     """
 
     folder: str
     urls: Mapping[str, str]
     pinned: bool
     read: Callable[[Path], RawGraph]
+    archive: str = ""
+
+
+def unzipped(archive: bytes, members: Iterable[str]) -> dict[str, bytes]:
+    """Contents of ``members`` of a zip archive, by path in it; the others are not looked at, nothing is written.
+
+    Raises:
+        OSError: It is no zip archive, or lacks a member.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            return {member: opened.read(member) for member in members}
+    except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise OSError(f"not the expected archive ({error})") from error
 
 
 def through_pyg(dataset: str, root: Path, *args: str) -> RawGraph:

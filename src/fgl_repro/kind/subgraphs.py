@@ -16,6 +16,7 @@ from fgl_repro.tablespec import TableSpec, spelled
 if TYPE_CHECKING:
     import numpy as np
 
+    from fgl_repro.config import Config
     from fgl_repro.graph import Graph
 
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
@@ -24,6 +25,8 @@ DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper, rows, grids, summary = printed(spec.options["reference"]), [], [], []
+    reasons = {dataset: sought(common.example(spec, dataset, 1, protocol))[1] for dataset in spec.datasets}
+    blank = [f"{spelled(dataset)} is left blank: {reason}." for dataset, reason in reasons.items() if reason]
     for scenario, said in spec.options["scenarios"].items():
         body: list[list[object]] = []
         same = dict.fromkeys(DIGITS, (0, 0))
@@ -32,7 +35,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 ours = statistics(spec, dataset, str(said["partitioner"]), int(clients), protocol)
                 line: list[object] = []
                 for quantity, digits in DIGITS.items():
-                    theirs = paper.get((dataset, scenario, int(clients), quantity))
+                    theirs = paper.get((spelled(dataset).lower(), scenario, int(clients), quantity))
                     text = [_rounded(value, digits) for value in (ours.get(quantity), theirs)]
                     row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol}
                     row |= {"dataset": dataset, "scenario": scenario, "clients": clients or "", "quantity": quantity}
@@ -45,7 +48,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         summary.append(f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {told}.")
         heads = ["data set", "clients", *(h for q in DIGITS for h in (q.replace("_", " "), "paper"))]
         grids.append(f"### {scenario.replace('_', '-').capitalize()}\n\n{summary[-1]}\n\n{grid_text(heads, body)}")
-    return Content(rows, "\n\n".join(grids), sum(row["value"] != "" for row in rows), len(rows), "\n\n".join(summary))
+    done = sum(row["value"] != "" for row in rows)
+    return Content(rows, "\n\n".join(blank + grids), done, len(rows), "\n\n".join(blank + summary))
 
 
 def _rounded(value: float | None, digits: int) -> str:
@@ -63,6 +67,11 @@ def printed(file: str) -> dict[tuple[str, str, int, str], float]:
     }
 
 
+def sought(config: Config) -> tuple[Graph | None, str]:
+    """The graph that runs use, or None and why it cannot be had."""
+    return common.sought(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
+
+
 def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
     """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
     import numpy as np
@@ -71,7 +80,7 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
     from fgl_repro.partition import membership
 
     config = common.example(spec, dataset, clients or 1, protocol)
-    graph = common.graph_of(dataset, config.dataset.features, config.dataset.component, config.paths.cache)
+    graph, _ = sought(config)
     if graph is None:
         return {}
     if not clients:

@@ -63,7 +63,8 @@ def test_runs_without_the_fact_leave_it_blank(store: RecordStore) -> None:
     line = next(row for row in facts.content(spec, "fedpub", store).rows if row["name"] == cell.row.name)
     assert (line["value"], line["paper"]) == ("", "0.712")
     for name, printed in (("fedpub5a", 0.937), ("fedpub5b", 0.810)):
-        assert facts.printed(tablespec.load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")[0] == printed
+        found = facts.printed(tablespec.load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
+        assert found == facts.Printed(printed, found.std, percent=False)
 
 
 def test_every_printed_number_of_the_sheets_is_found() -> None:

@@ -18,7 +18,7 @@ from fgl_repro.kind.common import decimal, told
 from fgl_repro.records import Record, Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Stat, grid_text
-from fgl_repro.tablespec import ACCURACY, Cell, TableSpec, spelled
+from fgl_repro.tablespec import ACCURACY, Cell, TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,27 +43,23 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     found: Found = {}
     grids, wanted = [], len(spec.seeds)
     metrics = dict(spec.options["facts"])
-    for cell in spec.cells():
-        records = common.recorded(spec, cell, protocol, source)
-        selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
-        for metric, fact in metrics.items():
-            paper = printed(spec, cell, metric)
-            own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
-            found[cell, metric] = own, paper
-            line = common.head(spec, protocol, cell) | {"metric": metric}
-            line |= {"value": decimal(own.mean if own else None, 4), "std": decimal(own.std if own else None, 4)}
-            line |= {"n_seeds": own.n if own else 0, "wanted": wanted}
-            rows.append(line | {"paper": decimal(paper.value, 3), "paper_std": decimal(paper.std, 3)})
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                body = []
-                for row in spec.rows:
-                    pairs = [found[Cell(panel, row, dataset, clients), metric] for metric in metrics]
-                    texts = [text for own, paper in pairs for text in (told(own, 2, wanted), decimal(paper.value, 3))]
-                    body.append([row.name, *texts])
-                heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
-                grids.append(f"### {spelled(dataset)}, {clients} clients\n\n{grid_text(heads, body)}")
+    for title, cells in common.columns(spec):
+        body = []
+        for cell in cells:
+            records, texts = common.recorded(spec, cell, protocol, source), []
+            selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+            for metric, fact in metrics.items():
+                paper = printed(spec, cell, metric)
+                own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
+                found[cell, metric] = own, paper
+                texts += [told(own, 2, wanted), decimal(paper.value, 3)]
+                line = common.head(spec, protocol, cell) | {"metric": metric}
+                line |= {"value": decimal(own.mean if own else None, 4), "std": decimal(own.std if own else None, 4)}
+                line |= {"n_seeds": own.n if own else 0, "wanted": wanted}
+                rows.append(line | {"paper": decimal(paper.value, 3), "paper_std": decimal(paper.std, 3)})
+            body.append([cell.row.name, *texts])
+        heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
+        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
     drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
     done = sum(line["n_seeds"] == wanted for line in rows)
     return Content(rows, "\n\n".join(grids), done, len(rows), draw=drawn)
@@ -91,24 +87,23 @@ def printed(spec: TableSpec, cell: Cell, metric: str) -> Printed:
 
 def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
     """A line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
-    places = [(panel, d, clients) for panel in spec.panels for d in spec.datasets for clients in spec.clients]
-    columns = [(place, said) for place in places for said in spec.options["charts"]]
+    columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.options["charts"]]
     metrics = list(spec.options["facts"])
     figure.set_size_inches(1.2 + 3.6 * len(columns), 1.3 + 2.5 * len(metrics))
     grid = figure.subplots(len(metrics), len(columns), squeeze=False, sharey="row", sharex="col")
     for line, metric in zip(grid, metrics, strict=True):
-        for chart, ((panel, dataset, clients), said) in zip(line, columns, strict=True):
-            rows = [row for row in spec.rows if said["where"].items() <= row.overrides.items()]
-            pairs = [found[Cell(panel, row, dataset, clients), metric] for row in rows]
+        for chart, (title, cells, said) in zip(line, columns, strict=True):
+            shown = [cell for cell in cells if said["where"].items() <= cell.row.overrides.items()]
+            pairs = [found[cell, metric] for cell in shown]
             ours = [(x, own.mean, own.std or 0.0) for x, (own, _) in enumerate(pairs) if own]
             theirs = [(x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs) if p.value is not None]
             charts.band(chart, ours, 0, "ours")
             charts.band(chart, theirs, 1, "paper")
             unit = " (%)" if all(paper.percent for _, paper in pairs) else ""
-            title = f"{spelled(dataset)}, {clients} clients" if metric == metrics[0] else ""
-            charts.tidy(chart, str(said["label"]), metric.replace("_", " ") + unit, title, whole=False)
-            chart.set_xticks(range(len(rows)), [str(row.overrides[said["axis"]]) for row in rows])
-            chart.set_xlim(-0.5, len(rows) - 0.5)
+            heading = title if metric == metrics[0] else ""
+            charts.tidy(chart, str(said["label"]), metric.replace("_", " ") + unit, heading, whole=False)
+            chart.set_xticks(range(len(shown)), [str(cell.row.overrides[said["axis"]]) for cell in shown])
+            chart.set_xlim(-0.5, len(shown) - 0.5)
             chart.label_outer()
     figure.align_ylabels()
     charts.legend(figure, grid[0][0])

@@ -37,7 +37,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                     common.head(spec, protocol, cell)
                     | {"round": number, "accuracy": decimal(own.mean if own else None, 4)}
                     | {"std": decimal(own.std if own else None, 4), "n_seeds": own.n if own else 0}
-                    | {"wanted": wanted, "paper": theirs}
+                    | {"wanted": wanted, "printed": theirs}
                 )
             body.append([name, *texts])
         heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]

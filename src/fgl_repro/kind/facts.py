@@ -56,7 +56,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 line = common.head(spec, protocol, cell) | {"metric": metric}
                 line |= {"value": decimal(own.mean if own else None, 4), "std": decimal(own.std if own else None, 4)}
                 line |= {"n_seeds": own.n if own else 0, "wanted": wanted}
-                rows.append(line | {"paper": decimal(paper.value, 3), "paper_std": decimal(paper.std, 3)})
+                rows.append(line | {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)})
             body.append([cell.row.name, *texts])
         heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
         grids.append(f"### {title}\n\n{grid_text(heads, body)}")

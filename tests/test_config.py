@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro import config as configs
 from fgl_repro import tablespec, tuning
+from fgl_repro.cli.asked import command_of
 from fgl_repro.config import Config, as_plain, build, cell_of, conf_dir, key_of, options, override, science, typed
 from fgl_repro.errors import UserError
 from fgl_repro.explain import explain
@@ -66,8 +67,11 @@ def another(name: str, value: Any) -> Any:
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_composes_the_same_both_ways(group: str, option: str) -> None:
-    by_hydra = composed(f"{group}={option}")
-    assert as_plain(build(**{group: option})) == as_plain(by_hydra)
+    chosen = {group: option}
+    if option.startswith("sage_halves"):  # draws neighbours for mini-batches, which the default protocol has not
+        chosen["protocol"] = "fedsage"
+    by_hydra = composed(*(f"{name}={word}" for name, word in chosen.items()))
+    assert as_plain(build(**chosen)) == as_plain(by_hydra)
     assert re.fullmatch("[0-9a-f]{64}", key_of(by_hydra))
     assert "???" not in str(as_plain(by_hydra))
     assert MISSING not in str(science(by_hydra))
@@ -138,7 +142,7 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
     hidden = {"protocol.name", "protocol.tuning", "protocol.selection", "setting.focus", "paths.records"}
     assert hidden <= {name for name, counts in named if not counts}
     for name, counts in named:
-        if name == "protocol.batch" and not run.method.batched:
+        if name in ("protocol.batch", "model.fanout") and not run.method.batched:
             continue
         if name in ("model.fanout", "model.test_fanout") and run.model.name == "gcn":
             continue
@@ -152,7 +156,8 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
             others = [other for other in known if other != value]
             assert all(key_of(override(run, {name: other})) != key_of(run) for other in others)
         else:
-            assert (key_of(override(run, {name: another(name, value)})) != key_of(run)) == counts, name
+            base = override(run, {"protocol.batch": 8}) if name == "model.fanout" else run
+            assert (key_of(override(base, {name: another(name, value)})) != key_of(base)) == counts, name
 
 
 def test_science_is_what_it_was() -> None:
@@ -241,6 +246,8 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("protocol.lr=nan", "protocol.lr=nan must be a finite number"),
         ("model.dropout=1", "must lie in [0, 1)"),
         ("model.hidden=0", "model.hidden=0"),
+        ("model=sage_halves", "give protocol.batch a number of nodes, or set model.fanout=0."),
+        ("model=sage model.fanout=2 method=fedgnn", "protocol.batch=0 has none: set model.fanout=0."),
         ("runtime.curves=some", "choose validation or all"),
         ("runtime.threads=0", "runtime.threads=0"),
         ("logger.mode=sometimes", "choose offline, online or disabled"),
@@ -257,6 +264,15 @@ def test_refusals_are_one_sentence(words: str, said: str) -> None:
     assert said in sentence
     assert "\n" not in sentence
     assert not re.search("object_type|full_key|reference_type|https", sentence)
+
+
+@pytest.mark.parametrize("words", ["protocol.batch=32", "model.fanout=0", "model.fanout=0 model.test_fanout=5"])
+def test_options_that_cannot_run_together_are_mended_by_overrides(words: str) -> None:
+    """``build`` puts overrides on top of options, which need not run without them; so does the command of a run."""
+    run = composed("model=sage_halves", *words.split())
+    built = build({n: int(v) for n, v in (word.split("=") for word in words.split())}, model="sage_halves")
+    assert key_of(built) == key_of(run)
+    assert key_of(composed(*command_of(run).split()[3:])) == key_of(run)
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,9 @@ def test_facts_and_accuracy_in_the_printed_unit(store: RecordStore) -> None:
     content = facts.content(FIG1, "fedpub", store)
     assert (content.done, content.wanted) == (0, 14), "two of three seeds are no number yet"
     line = next(row for row in content.rows if row["name"] == cell.row.name and row["metric"] == "sparsity")
-    assert (line["value"], line["std"], line["n_seeds"], line["paper"]) == ("55.0000", "5.0000", 2, "56.610")
+    assert (line["value"], line["std"], line["n_seeds"], line["printed"]) == ("55.0000", "5.0000", 2, "56.610")
     line = next(row for row in content.rows if row["name"] == cell.row.name and row["metric"] == "accuracy")
-    assert (line["value"], line["paper"], line["paper_std"]) == ("79.0000", "78.560", "0.050")
+    assert (line["value"], line["printed"], line["printed_std"]) == ("79.0000", "78.560", "0.050")
     assert "55.00 ± 5.00 [2 of 3]" in content.body
 
 
@@ -61,18 +61,19 @@ def test_runs_without_the_fact_leave_it_blank(store: RecordStore) -> None:
     cell = cell_of("fedpub5b", "fedpub-er")
     store.save(helpers.record(spec.config(cell, "fedpub", 0)))
     line = next(row for row in facts.content(spec, "fedpub", store).rows if row["name"] == cell.row.name)
-    assert (line["value"], line["paper"]) == ("", "0.712")
+    assert (line["value"], line["printed"]) == ("", "0.712")
     for name, printed in (("fedpub5a", 0.937), ("fedpub5b", 0.810)):
-        assert facts.printed(tablespec.load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")[0] == printed
+        found = facts.printed(tablespec.load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
+        assert found == facts.Printed(printed, found.std, percent=False)
 
 
 def test_every_printed_number_of_the_sheets_is_found() -> None:
     for name in ("fedpub5a", "fedpub5b", "fedpubfig1"):
         content = facts.content(tablespec.load(name), "fedpub", NOTHING)
-        assert all(row["paper"] for row in content.rows)
+        assert all(row["printed"] and row["paper"] == "fedpub" for row in content.rows)
     content = at_rounds.content(tablespec.load("fedpub6"), "fedpub", NOTHING)
     assert len(content.rows) == 20
-    assert all(row["paper"] for row in content.rows)
+    assert all(row["printed"] and row["paper"] == "fedpub" for row in content.rows)
     assert content.done == 0
 
 
@@ -85,7 +86,7 @@ def test_accuracy_at_a_round_is_that_of_the_curve(store: RecordStore) -> None:
     store.save(helpers.record(spec.config(cell, "fedpub", 2)))
     content = at_rounds.content(spec, "fedpub", store)
     found = {row["round"]: row for row in content.rows if row["name"] == cell.row.name}
-    assert (found[20]["accuracy"], found[20]["std"], found[20]["paper"]) == ("7.0000", "5.0000", "65.97")
+    assert (found[20]["accuracy"], found[20]["std"], found[20]["printed"]) == ("7.0000", "5.0000", "65.97")
     assert found[80]["accuracy"] == "", "the run is shorter"
     assert "1 runs were recorded without curves" in content.body
 

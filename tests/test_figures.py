@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import helpers
-from fgl_repro import sheet, tablespec
+from fgl_repro import report, sheet, tablespec
 from fgl_repro.records import Archive, RecordStore
 from fgl_repro.tablespec import TableSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @pytest.fixture
@@ -88,12 +92,53 @@ def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path
     assert list(line.get_ydata()) == pytest.approx([50 * top, 100 * top, 100 * top - 10])
 
 
-def _drawn(made: sheet.Sheet) -> list:
+def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fedpubfig1")
+    recorded = ("fedpub-0.3-0.001", "fedpub-0.7-0.001", "fedpub-0.7-1.0")
+    for number, cell in enumerate(cell for cell in spec.cells() if cell.row.id in recorded):
+        for seed in spec.seeds:
+            more = {"best": 0.7 + 0.01 * number, "facts": {"sparsity": 0.4 + 0.1 * number + 0.01 * seed}}
+            store.save(helpers.record(spec.config(cell, "fedpub", seed), **more))
+    made = sheet.make(spec, "fedpub", Archive(store, {}))
+    paths = sheet.write(made, tmp_path / "out")
+    assert [path.name for path in paths] == [f"figure_1.{kind}" for kind in ("csv", "md", "png", "svg")]
+    assert "70.00 |  79.620 | 41.00 ± 0.82 |  28.930 |" in paths[1].read_text()
+    charts = _charts(made)
+    assert [chart.get_ylabel() for chart in charts] == ["accuracy (%)", "", "sparsity (%)", ""]
+    assert [chart.get_xlabel() for chart in charts] == ["", "", "λ₁ (λ₂ = 0.001)", "λ₂ (λ₁ = 0.7)"]
+    assert [text.get_text() for text in charts[3].get_xticklabels()] == ["0.001", "0.01", "0.1", "1.0"]
+    drawn = [{line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in c.lines} for c in charts]
+    assert [lines["paper"] for lines in drawn[:2]] == [
+        ([0, 1, 2, 3], [79.62, 79.42, 78.68, 77.36]),
+        ([0, 1, 2, 3], [78.68, 78.56, 79.46, 79.31]),
+    ]
+    ours = [([0, 2], [70, 71]), ([0, 3], [71, 72]), ([0, 2], [41, 51]), ([0, 3], [51, 61])]
+    assert [lines["ours"] for lines in drawn] == [(x, pytest.approx(y)) for x, y in ours]
+    assert charts[0].get_ylim()[0] > 60, "accuracies that lie close together fill their chart"
+
+
+def test_a_report_shows_printed_numbers_below_their_drawing(tmp_path: Path) -> None:
+    nothing = Archive(RecordStore(tmp_path / "none"), {})
+    printed, bare = (
+        sheet.make(tablespec.load(name), protocol, nothing)
+        for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
+    )
+    for made, shown in ((printed, True), (bare, False)):
+        page = report.text("x", [made])
+        assert f"![Figure {made.spec.table}]({made.protocol}/{made.spec.stem}.png)" in page
+        assert ("#### Cora" in page) is shown
+
+
+def _charts(made: sheet.Sheet) -> list[Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure()
     assert made.content.draw is not None
     made.content.draw(figure)
-    chart = figure.axes[0]
+    return figure.axes
+
+
+def _drawn(made: sheet.Sheet) -> list:
+    chart = _charts(made)[0]
     assert chart.get_ylabel()
     return chart.get_lines()

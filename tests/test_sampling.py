@@ -237,3 +237,30 @@ def test_clients_without_a_fanout_take_all_neighbours(world: World) -> None:
     assert batch is not None
     expected = model.view(Views(CPU), world.graph, batch.rows)
     torch.testing.assert_close(clients.logits(), model(clients.params, expected))
+
+
+def test_any_model_may_have_a_fanout(world: World) -> None:
+    """Clients ask a model for its fan-out, not for its class."""
+
+    class Foreign:
+        def __init__(self, model: SageHalves) -> None:
+            self.model = model
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.model, name)
+
+        def __call__(self, *given: Any) -> torch.Tensor:
+            return self.model(*given)
+
+    config = run_of(**{"model.test_fanout": 5})
+    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    assert isinstance(model, SageHalves)
+    both = [Clients(world, m, config.method, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
+    for clients in both:
+        next(iter(clients.epoch()))
+    assert both[1].sampled
+    assert torch.equal(both[0].logits(), both[1].logits())
+    judged = [clients.model(clients.params, clients.judged(world.validation.rows)) for clients in both]
+    assert torch.equal(*judged)
+    full = replace(model, test_fanout=0).view(Views(CPU), world.graph, world.validation.rows)
+    assert not torch.equal(judged[1], model(both[1].params, full))

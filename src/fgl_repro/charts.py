@@ -41,12 +41,13 @@ def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
     chart.errorbar(x, mean, yerr=std, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 
 
-def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
-    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100."""
+def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool = True) -> None:
+    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100, or (not ``whole``) what is drawn."""
     chart.set_title(title, fontsize=10)
     chart.set_xlabel(xlabel)
     chart.set_ylabel(ylabel)
-    chart.set_ylim(-3, 103)
+    if whole:
+        chart.set_ylim(-3, 103)
     chart.grid(axis="y", color="0.9", lw=0.8)
     chart.set_axisbelow(True)
     chart.spines[["top", "right"]].set_visible(False)

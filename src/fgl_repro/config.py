@@ -43,6 +43,7 @@ __all__ = [
     "register",
     "science",
     "typed",
+    "unchecked",
 ]
 
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
@@ -122,7 +123,11 @@ def register() -> None:
 
 
 def typed(cfg: DictConfig) -> Config:
-    """Resolve a composed Hydra config into plain dataclasses (the method into its own class)."""
+    """Resolve a composed Hydra config into plain dataclasses (the method into its own class), and check it."""
+    return check(_typed(cfg))
+
+
+def _typed(cfg: DictConfig) -> Config:
     cfg = copy.deepcopy(cfg)
     try:
         OmegaConf.resolve(cfg)
@@ -140,7 +145,7 @@ def typed(cfg: DictConfig) -> Config:
             raise UserError(f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [_schema, _self_]`.")
         if f.name in GROUPS:
             _known(node, f"{f.name}.", type(values[f.name]))
-    return check(Config(**values))
+    return Config(**values)
 
 
 def _known(node: DictConfig, prefix: str, owner: type) -> None:
@@ -186,6 +191,12 @@ def check(config: Config) -> Config:
                 f"model.{name}={fan} is not for model.name={config.model.name}: give a number of neighbours that a "
                 "GraphSAGE draws of each node, or 0 for all."
             )
+    if config.model.fanout and not config.protocol.batch:
+        batches = "give protocol.batch a number of nodes, or " if config.method.batched else ""
+        raise UserError(
+            f"model.fanout={config.model.fanout} is for the protocol's mini-batches, and protocol.batch=0 has none: "
+            f"{batches}set model.fanout=0."
+        )
     if config.model.name == "sage_halves" and config.model.hidden % 4:
         raise UserError(f"model.hidden={config.model.hidden} cannot be halved twice: give a multiple of 4.")
     if config.protocol.judged not in ("own", "server"):
@@ -265,11 +276,19 @@ def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> C
     """
     short = {"clients": "partitioner.clients", "seed": "seed"}
     dotted: dict[str, Any] = {short[name]: value for name, value in choices.items() if name in short}
-    groups = tuple(sorted((name, str(option)) for name, option in choices.items() if name not in short))
     dotted |= overrides or {}
     clients = dotted.get(short["clients"])
     known = int(str(clients)) if str(clients).isdigit() else None
-    return override(_combined(groups, known, tuple(map(os.environ.get, ENVIRONMENT))), dotted)
+    return override(unchecked(known, **{n: str(option) for n, option in choices.items() if n not in short}), dotted)
+
+
+def unchecked(clients: int | None, **groups: str) -> Config:
+    """What options say together, to be read only: an override may still mend what could not run.
+
+    Args:
+        clients: Number of clients; None: the default.
+    """
+    return _combined(tuple(sorted(groups.items())), clients, tuple(map(os.environ.get, ENVIRONMENT)))
 
 
 @cache
@@ -277,7 +296,6 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key.
 
     Args:
-        clients: Number of clients; None: the default.
         environment: What the yaml files would read, for the cache's key alone.
     """
     root = copy.deepcopy(_node("", ""))
@@ -289,7 +307,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
         root[group] = copy.deepcopy(_node(group, option))
     if clients is not None:
         root.partitioner.clients = clients
-    return typed(root)
+    return _typed(root)
 
 
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:

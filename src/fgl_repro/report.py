@@ -106,10 +106,12 @@ def _sheets(sheets: Sequence[Sheet]) -> list[str]:
 
 
 def _short(sheet: Sheet) -> str:
+    parts = []
     if sheet.content.draw is not None:
-        return f"![{sheet.spec.heading}]({sheet.protocol}/{sheet.spec.stem}.png)"
-    text = sheet.content.summary or sheet.content.body
-    return text.replace("### ", "#### ")
+        parts.append(f"![{sheet.spec.heading}]({sheet.protocol}/{sheet.spec.stem}.png)")
+    if sheet.has_page:
+        parts.append((sheet.content.summary or sheet.content.body).replace("### ", "#### "))
+    return "\n\n".join(parts)
 
 
 def _panels(tables: Sequence[Table], selection: str) -> str:

@@ -57,9 +57,14 @@ class Sheet:
         return "\n".join(lines) + "\n"
 
     @property
+    def has_page(self) -> bool:
+        """Whether its numbers are written as a page: always, but for drawings of what no paper prints."""
+        return self.content.draw is None or "reference" in self.spec.options
+
+    @property
     def written(self) -> list[str]:
         """Names of its files."""
-        kinds = ("csv", "png", "svg") if self.content.draw else ("csv", "md")
+        kinds = ["csv", *(["md"] if self.has_page else []), *(["png", "svg"] if self.content.draw else [])]
         return [f"{self.spec.stem}.{kind}" for kind in kinds]
 
 
@@ -74,11 +79,11 @@ def make(spec: TableSpec, protocol: str, source: Source) -> Sheet:
 
 
 def write(sheet: Sheet, folder: Path) -> list[Path]:
-    """CSV and page, or CSV and drawings, into ``folder``; returns the files."""
+    """CSV, page and drawings into ``folder``; returns the files."""
     write_atomic(folder / f"{sheet.spec.stem}.csv", csv_text(sheet.content.rows))
-    if sheet.content.draw is None:
+    if sheet.has_page:
         write_atomic(folder / f"{sheet.spec.stem}.md", sheet.page)
-    else:
+    if sheet.content.draw is not None:
         from fgl_repro import charts
 
         seeds = len(sheet.spec.seeds)

@@ -120,15 +120,15 @@ def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
 
 def command_of(config: Config) -> str:
     """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
-    from fgl_repro.config import AXES, as_plain, build
+    from fgl_repro.config import AXES, as_plain, unchecked
 
     setting = config.setting.focus if config.setting.world == "closed_set" else config.setting.world
     named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
     named |= {"partitioner": config.partitioner.name, "setting": setting, "protocol": config.protocol.name}
     clients = config.partitioner.clients
-    if config.model != build({}, **named, clients=clients).model:
+    if config.model != unchecked(clients, **named).model:
         named["model"] = _model_of(config)
-    said, plain = as_plain(config), as_plain(build({}, **named, clients=clients))
+    said, plain = as_plain(config), as_plain(unchecked(clients, **named))
     words = [*(f"{axis}={name}" for axis, name in named.items()), f"partitioner.clients={clients}"]
     words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
@@ -138,8 +138,8 @@ def command_of(config: Config) -> str:
 
 def _model_of(config: Config) -> str:
     """The option of ``conf/model`` that gives the run's model, or at least its architecture."""
-    from fgl_repro.config import build, options
+    from fgl_repro.config import options, unchecked
 
     of_name = [name for name in options("model") if name != "auto" and name.startswith(config.model.name)]
-    found = {name: build({}, method=config.method.name, model=name).model for name in of_name}
+    found = {name: unchecked(None, model=name).model for name in of_name}
     return next((name for name, model in found.items() if model == config.model), of_name[0])

@@ -15,7 +15,6 @@ from fgl_repro.fl.batches import Batch, Batches
 from fgl_repro.fl.optim import StackedAdam, step
 from fgl_repro.nn.model import Model, Params
 from fgl_repro.nn.ops import stack
-from fgl_repro.nn.sage import SAGE
 from fgl_repro.nn.sampling import Neighbours
 from fgl_repro.streams import numpy_rng, torch_rng
 
@@ -53,7 +52,6 @@ class Clients:
         device = views.device
         self.world, self.method, self.seed, self.views = world, method, seed, views
         self.model = method.network(model)
-        self.fanout, self.test_fanout = (model.fanout, model.test_fanout) if isinstance(model, SAGE) else (0, 0)
         self.protocol = protocol
         self.count = world.num_clients
         self.train = method.view(self.model, views, world, world.train)
@@ -114,26 +112,26 @@ class Clients:
 
     def judged(self, rows: np.ndarray) -> View:
         """What ``rows`` of the training graph are predicted from when models are judged."""
-        if self.test_fanout:
+        if self.model.test_fanout:
             return self.asked(self.world.graph, rows)
         return self.method.view(self.model, self.views, self.world, rows)
 
     def asked(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """What ``rows`` of any graph are predicted from: all neighbours, or a few, drawn once for the whole run."""
-        if not self.test_fanout:
+        if not self.model.test_fanout:
             view: View = self.model.view(self.views, graph, rows)
             return view
-        draws = numpy_rng("test-neighbours", self.seed).random((len(rows), numbers(self.test_fanout)), np.float32)
+        draws = numpy_rng("test-neighbours", self.seed).random((len(rows), numbers(self.model.test_fanout)), np.float32)
         return Neighbours.of(graph, self.views.device).view(rows, draws)
 
     @property
     def sampled(self) -> bool:
         """Whether local steps are taken on drawn neighbours, never on ``train`` as a whole."""
-        return bool(self.fanout and self.protocol.batch)
+        return bool(self.model.fanout and self.protocol.batch)
 
     @cached_property
     def _batches(self) -> Batches:
-        draws = numbers(self.fanout)
+        draws = numbers(self.model.fanout)
         return Batches(self.world, self.protocol.batch, self.seed, self.protocol.remainder, draws)
 
     @cached_property
@@ -159,7 +157,7 @@ class Clients:
         self.train, self._columns = everything, None
 
     def _view(self, batch: Batch) -> View:
-        if self.fanout:
+        if self.model.fanout:
             return self._neighbours.view(batch.rows, batch.draws)
         return self.method.batch_view(self, batch.rows)
 

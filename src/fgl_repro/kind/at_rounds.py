@@ -14,7 +14,7 @@ from fgl_repro.kind.curves import curve
 from fgl_repro.records import Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Stat, grid_text
-from fgl_repro.tablespec import Cell, TableSpec, spelled
+from fgl_repro.tablespec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
@@ -22,29 +22,26 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     rows: list[dict[str, Any]] = []
     grids, bare, wanted, rounds = [], 0, len(spec.seeds), [int(number) for number in spec.options["rounds"]]
     paper = printed(spec)
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                body = []
-                for row in spec.rows:
-                    cell = Cell(panel, row, dataset, clients)
-                    line = curve(spec, cell, protocol, source)
-                    bare += line.bare
-                    texts = []
-                    for number in rounds:
-                        at = line.points[number - 1] if len(line.points) >= number else None
-                        own = at and Stat(100 * at.mean, None if at.std is None else 100 * at.std, at.n)
-                        theirs = decimal(paper.get((row.name, number)), 2)
-                        texts += [told(own, 2, wanted), theirs]
-                        rows.append(
-                            common.head(spec, protocol, cell)
-                            | {"round": number, "accuracy": decimal(own.mean if own else None, 4)}
-                            | {"std": decimal(own.std if own else None, 4), "n_seeds": own.n if own else 0}
-                            | {"wanted": wanted, "paper": theirs}
-                        )
-                    body.append([row.name, *texts])
-                heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
-                grids.append(f"### {spelled(dataset)}, {clients} clients\n\n{grid_text(heads, body)}")
+    for title, cells in common.columns(spec):
+        body = []
+        for cell in cells:
+            name, texts = cell.row.name, []
+            line = curve(spec, cell, protocol, source)
+            bare += line.bare
+            for number in rounds:
+                at = line.points[number - 1] if len(line.points) >= number else None
+                own = at and Stat(100 * at.mean, None if at.std is None else 100 * at.std, at.n)
+                theirs = decimal(paper.get((name, number)), 2)
+                texts += [told(own, 2, wanted), theirs]
+                rows.append(
+                    common.head(spec, protocol, cell)
+                    | {"round": number, "accuracy": decimal(own.mean if own else None, 4)}
+                    | {"std": decimal(own.std if own else None, 4), "n_seeds": own.n if own else 0}
+                    | {"wanted": wanted, "printed": theirs}
+                )
+            body.append([name, *texts])
+        heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
+        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
     if bare:
         grids.append(common.without_curves(spec, bare))
     return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] == wanted for row in rows), len(rows))

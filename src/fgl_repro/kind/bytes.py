@@ -9,7 +9,7 @@ from fgl_repro.kind.common import decimal, told
 from fgl_repro.records import Record, Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Stat, grid_text
-from fgl_repro.tablespec import Cell, TableSpec, spelled
+from fgl_repro.tablespec import Cell, TableSpec
 
 DIRECTIONS = ("up", "down")
 METRIC = "communication_cost"
@@ -24,17 +24,15 @@ def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIO
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
     rows, grids, done = [], [], 0
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                body = []
-                for row in spec.rows:
-                    line = _line(spec, protocol, Cell(panel, row, dataset, clients), source)
-                    done += line["found"]["both"] is not None
-                    rows.append(_csv(spec, protocol, Cell(panel, row, dataset, clients), line))
-                    body.append([row.label, *_shown(line, len(spec.seeds))])
-                heads = ["method", "up", "down", "both", "paper", "ours / paper", "set-up"]
-                grids.append(f"### {spelled(dataset)}, {clients} clients\n\n{grid_text(heads, body)}")
+    for title, cells in common.columns(spec):
+        body = []
+        for cell in cells:
+            line = _line(spec, protocol, cell, source)
+            done += line["found"]["both"] is not None
+            rows.append(_csv(spec, protocol, cell, line))
+            body.append([cell.row.label, *_shown(line, len(spec.seeds))])
+        heads = ["method", "up", "down", "both", "paper", "ours / paper", "set-up"]
+        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
     return Content(rows, "\n\n".join(grids), done, len(rows))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,21 @@ from fgl_repro import tables
 from fgl_repro.compare import printed_lines
 from fgl_repro.records import Record, Source
 from fgl_repro.tables import Stat
-from fgl_repro.tablespec import Cell, TableSpec
+from fgl_repro.tablespec import Cell, TableSpec, spelled
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
     from fgl_repro.federation import World
     from fgl_repro.graph import Graph
     from fgl_repro.setting import Imbalance
+
+
+def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
+    """Title and cells, one a row, of every panel, data set and client count."""
+    for panel in spec.panels:
+        for dataset in spec.datasets:
+            for clients in spec.clients:
+                yield f"{spelled(dataset)}, {clients} clients", [Cell(panel, r, dataset, clients) for r in spec.rows]
 
 
 def without_curves(spec: TableSpec, runs: int) -> str:

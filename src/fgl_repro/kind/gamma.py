@@ -10,20 +10,17 @@ from fgl_repro.kind.common import decimal, told
 from fgl_repro.records import Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Stat, grid_text
-from fgl_repro.tablespec import Cell, TableSpec, spelled
+from fgl_repro.tablespec import Cell, TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
     rows: list[dict[str, Any]] = []
     grids = []
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                cells = [Cell(panel, row, dataset, clients) for row in spec.rows]
-                lines, body = _column(spec, cells, protocol, source)
-                rows += lines
-                grids.append(f"### {spelled(dataset)}, {clients} clients, client {spec.options['client']}\n\n{body}")
+    for title, cells in common.columns(spec):
+        lines, body = _column(spec, cells, protocol, source)
+        rows += lines
+        grids.append(f"### {title}, client {spec.options['client']}\n\n{body}")
     return Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
 
 

@@ -14,7 +14,7 @@ from fgl_repro.kind.common import decimal
 from fgl_repro.records import Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import ROUND, grid_text
-from fgl_repro.tablespec import Cell, TableSpec, spelled
+from fgl_repro.tablespec import Cell, TableSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,23 +28,20 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Shares down, classes across, a grid for each data set and client count."""
     rows: list[dict[str, Any]] = []
     grids, found, done, wanted = [], {}, 0, 0
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                shares = held(spec, Cell(panel, spec.rows[0], dataset, clients), protocol)
-                for row in spec.rows:
-                    predicted = told(spec, Cell(panel, row, dataset, clients), protocol, source)
-                    done, wanted = done + bool(predicted), wanted + 1
-                    shares |= {row.label: predicted} if predicted else {}
-                title = f"{spelled(dataset)}, {clients} clients"
-                found[title] = shares
-                classes = len(next(iter(shares.values()), []))
-                body = [[name, *(f"{100 * share:.1f}" for share in line)] for name, line in shares.items()]
-                grids.append(f"### {title}, percent\n\n{grid_text(['nodes', *map(str, range(classes))], body)}")
-                head = {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": dataset}
-                for name, line in shares.items():
-                    named = head | {"clients": clients, "of": name}
-                    rows += [named | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
+    for title, cells in common.columns(spec):
+        shares = held(spec, cells[0], protocol)
+        for cell in cells:
+            predicted = told(spec, cell, protocol, source)
+            done, wanted = done + bool(predicted), wanted + 1
+            shares |= {cell.row.label: predicted} if predicted else {}
+        found[title] = shares
+        classes = len(next(iter(shares.values()), []))
+        body = [[name, *(f"{100 * share:.1f}" for share in line)] for name, line in shares.items()]
+        grids.append(f"### {title}, percent\n\n{grid_text(['nodes', *map(str, range(classes))], body)}")
+        head = {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": cells[0].dataset}
+        for name, line in shares.items():
+            named = head | {"clients": cells[0].clients, "of": name}
+            rows += [named | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
     empty = [{"paper": spec.paper, spec.sort: spec.table, "protocol": protocol}]
     return Content(rows or empty, "\n\n".join(grids), done, wanted, draw=lambda figure: draw(figure, found))
 

@@ -14,7 +14,7 @@ from fgl_repro.kind.common import decimal, told
 from fgl_repro.records import Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Stat, grid_text
-from fgl_repro.tablespec import Cell, TableSpec, spelled
+from fgl_repro.tablespec import Cell, TableSpec
 
 ROUNDS, COST = "rounds_to_reach_0.8", "communication_cost_to_reach_0.8"
 
@@ -60,20 +60,17 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Methods down; rounds and megabytes beside the printed ones."""
     rows, grids, bare, wanted = [], [], 0, len(spec.seeds)
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                body = []
-                for row in spec.rows:
-                    cell = Cell(panel, row, dataset, clients)
-                    found = reached(spec, cell, protocol, source)
-                    bare += found.bare
-                    paper = [common.printed(spec, metric, row.name) for metric in (ROUNDS, COST)]
-                    shown = [told(found.rounds, 1, wanted), _there(found), decimal(paper[0], 0)]
-                    body.append([row.label, *shown, told(found.megabytes, 2, wanted), decimal(paper[1], 2)])
-                    rows.append(common.head(spec, protocol, cell) | _numbers(spec, cell, found, paper))
-                heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
-                grids.append(f"### {spelled(dataset)}, {clients} clients\n\n{grid_text(heads, body)}")
+    for title, cells in common.columns(spec):
+        body = []
+        for cell in cells:
+            found = reached(spec, cell, protocol, source)
+            bare += found.bare
+            paper = [common.printed(spec, metric, cell.row.name) for metric in (ROUNDS, COST)]
+            shown = [told(found.rounds, 1, wanted), _there(found), decimal(paper[0], 0)]
+            body.append([cell.row.label, *shown, told(found.megabytes, 2, wanted), decimal(paper[1], 2)])
+            rows.append(common.head(spec, protocol, cell) | _numbers(spec, cell, found, paper))
+        heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
+        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
     if bare:
         grids.append(common.without_curves(spec, bare))
     return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] == wanted for row in rows), len(rows))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro import charts, tables
-from fgl_repro.kind import accuracies
+from fgl_repro.kind import accuracies, common
 from fgl_repro.records import Source
 from fgl_repro.sheet import Content
 from fgl_repro.tables import Result, Stat, Table
@@ -56,11 +56,8 @@ def averaged(table: Table, source: Source) -> Table:
         shared = {dotted: said for dotted, said in group[0].overrides.items() if dotted not in spec.sweep}
         (row,) = swept(Row("", group[0].method, shared), {axis: [value]})
         rows.append(row)
-        for panel in spec.panels:
-            for dataset in spec.datasets:
-                for clients in spec.clients:
-                    cells = [Cell(panel, one, dataset, clients) for one in group]
-                    results[Cell(panel, row, dataset, clients)] = mean_of(table, cells, by_seed)
+        for _, cells in common.columns(replace(spec, rows=tuple(group))):
+            results[replace(cells[0], row=row)] = mean_of(table, cells, by_seed)
     return replace(table, spec=replace(spec, rows=tuple(rows)), results=results)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -23,8 +23,11 @@ class GCN:
     """d -> hidden -> hidden -> C: two graph convolutions (bias after propagation), ReLU and dropout, then linear.
 
     Parameters, each with a leading client axis: ``W1 [K, d, H]``, ``b1 [K, H]``, ``W2 [K, H, H]``, ``b2 [K, H]``,
-    ``W3 [K, H, C]``, ``b3 [K, C]``.
+    ``W3 [K, H, C]``, ``b3 [K, C]``. No neighbours are drawn.
     """
+
+    fanout: ClassVar[int] = 0
+    test_fanout: ClassVar[int] = 0
 
     num_features: int
     num_classes: int

@@ -29,6 +29,14 @@ class Model(Protocol):
     def num_classes(self) -> int:
         """Number C of classes."""
 
+    @property
+    def fanout(self) -> int:
+        """Neighbours drawn of each node and layer in mini-batches; 0: all of them."""
+
+    @property
+    def test_fanout(self) -> int:
+        """The same in validation and tests."""
+
     def init(self, rng: Generator) -> Params:
         """One network's initial weights, no client axis."""
 

@@ -63,6 +63,14 @@ class PrototypeNet:
     def num_classes(self) -> int:
         return self.encoder.num_classes
 
+    @property
+    def fanout(self) -> int:
+        return self.encoder.fanout
+
+    @property
+    def test_fanout(self) -> int:
+        return self.encoder.test_fanout
+
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def init(self, rng: Generator) -> Params:

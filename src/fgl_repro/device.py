@@ -37,8 +37,8 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     Adam's moments of a weight that has no gradient any more halve until they are denormal, after some hundred small
     batches, and the CPU is ten times slower with such numbers. Where accuracy is concerned they are zero.
     """
+    torch.set_flush_denormal(True)  # before torch starts its other threads, which take it over from this one
     torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)

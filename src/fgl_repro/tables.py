@@ -29,7 +29,7 @@ SAID: dict[str, str] = {"best": "best validation round", "last": "last round"}
 
 @dataclass(frozen=True)
 class Stat:
-    """Mean and std over seeds, as fractions; ``std`` is None where ``n <= ddof``."""
+    """Mean and std over seeds, as fractions; ``std`` is None for a single seed, which has no spread."""
 
     mean: float
     std: float | None
@@ -85,7 +85,7 @@ def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
     known = [v for v in values if v is not None]
     if not known:
         return None
-    std = float(np.std(known, ddof=ddof)) if len(known) > ddof else None
+    std = float(np.std(known, ddof=ddof)) if len(known) > 1 else None
     return Stat(float(np.mean(known)), std, len(known))
 
 

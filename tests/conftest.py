@@ -25,9 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """Torch on one thread, in tests that use it."""
+    """Torch on one thread, in tests that use it, and denormals as Python has them, which a run sets aside."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+        sys.modules["torch"].set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")

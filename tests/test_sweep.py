@@ -20,7 +20,8 @@ from fgl_repro.sweep import jobs_of, run_all
 
 FAKE = "fake_run:execute"
 SCRIPT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start without it
 sys.path.insert(0, {tests!r})
 import helpers
 from fgl_repro.records import RecordStore

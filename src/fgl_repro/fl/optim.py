@@ -20,7 +20,8 @@ class StackedAdam:
 
     Adam is elementwise, so one fused step over the stack is K separate Adams. From the first step that a client sits
     out, every client is stepped through slices of the same tensors and has a step count of its own; weights, moments
-    and count of a resting client stay put, and it costs nothing.
+    and count of a resting client stay put, and it costs nothing. The slices are views, listed for one fused call: many
+    times as fast as a step masked over whole stacks, which computes what rest would save.
     """
 
     def __init__(

@@ -137,7 +137,6 @@ bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clie
 	$(BIN)/python -m benchmarks.rounds $(ARGS)
 
 data: $(STAMP) ## fetch and check all graphs (DATASETS=cora,actor for some)
-	$(BIN)/fgl-data fetch $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)
 	$(BIN)/fgl-data check $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)
 
 clean: ## remove caches of tools and Hydra's outputs; records, data and .venv stay

@@ -291,6 +291,7 @@ def test_options_that_cannot_run_together_are_mended_by_overrides(words: str) ->
         ({"protocol.rounds": 2.5}, {}),
         ({"protocol.split": 0.4}, {}),
         ({"protocol.tuning": 3}, {}),
+        ({"protocol.features": "raw"}, {}),
         ({"runtime.force": "perhaps"}, {}),
         ({"method.tau": 3}, {"method": "fedavg"}),
         ({"method.variant": "best"}, {"method": "fedpub"}),

@@ -323,6 +323,10 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
         for depth, name in enumerate(path):
             target = _field(target, name, ".".join(path[: depth + 1]), group=True)
         _field(target, last, dotted, group=False)
+        if dotted in ("protocol.features", "protocol.component"):
+            raise UserError(
+                f"{dotted} only fills dataset.{last}, which is already set here: give dataset.{last} instead."
+            )
         try:
             setattr(target, last, converted(types_of(target.__class__)[last], value))
         except ValidationError as error:

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""What is one split worth? FedLoG's panels on several splits, beside the printed numbers, which stem from one.
+
+Tables vary the run seed on split seed 0. Here the run seed stays 0 and ``protocol.split_seed`` varies: training,
+validation and test nodes, and in the open set the cropped nodes and with them every part. Says for each panel where the
+printed mean lies among ours, and counts the cells whose printed mean is within max(2 points, two std over splits) of
+our mean. Writes what it prints to splits.csv and draws it: bars from the lowest to the highest split, a tick for the
+printed mean.
+
+    scripts/splits.py --datasets cora,citeseer --methods fedavg,fedpub --splits 0,1,2,3,4 --jobs 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from fgl_repro import charts
+from fgl_repro import config as configs
+from fgl_repro.compare import reference
+from fgl_repro.config import Config
+from fgl_repro.errors import UserError
+from fgl_repro.records import RecordStore
+from fgl_repro.sweep import run_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {
+    "seen": ("seen_graph", "seen_graph", "1"),
+    "unseen": ("seen_graph", "unseen_node", "2a"),
+    "missing": ("seen_graph", "missing_class", "2b"),
+    "new": ("seen_graph", "new_client", "2c"),
+    "open unseen": ("open_set", "unseen_node", "9a"),
+    "open missing": ("open_set", "missing_class", "9b"),
+}
+"""Name here: setting whose runs have it, probe, printed table."""
+
+
+def printed(panel: str, dataset: str, clients: int, display: str) -> float | None:
+    """The paper's mean in percent; None where it prints none or one that is misprinted."""
+    setting, probe, table = PANELS[panel]
+    name = f"open_{probe}" if setting == "open_set" else probe
+    cell = reference(f"fedlog/table_{table}.csv", name).get((dataset, clients, display))
+    return None if cell is None or cell.suspect else 100 * cell.mean
+
+
+def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) -> dict[str, object] | None:
+    """One line of the CSV: our accuracies over splits, percent, and the printed mean; None with fewer than two runs."""
+    first = configs_[0]
+    dataset, clients, display = first.dataset.name, first.partitioner.clients, first.method.display
+    records = [store.load(configs.key_of(config)) for config in configs_]
+    values = [100 * r["metrics"][PANELS[panel][1]][selection]["accuracy"] for r in records if r is not None]
+    if len(values) < 2:
+        return None
+    paper = printed(panel, dataset, clients, display)
+    mean, std = float(np.mean(values)), float(np.std(values))
+    return {
+        "panel": panel,
+        "dataset": dataset,
+        "clients": clients,
+        "method": display,
+        "selection": selection,
+        "splits": len(values),
+        "mean": round(mean, 2),
+        "std": round(std, 2),
+        "lowest": round(min(values), 2),
+        "highest": round(max(values), 2),
+        "printed": None if paper is None else round(paper, 2),
+        "agrees": None if paper is None else abs(mean - paper) <= max(2.0, 2 * std),
+    }
+
+
+def draw(table: pd.DataFrame) -> charts.Callable[[Figure], None]:
+    """A chart a panel: one bar a cell and method from the lowest split to the highest, the printed mean across it."""
+
+    def on(figure: Figure) -> None:
+        panels = list(dict.fromkeys(table["panel"]))
+        cells = list(dict.fromkeys(zip(table["dataset"], table["clients"], strict=True)))
+        methods = list(dict.fromkeys(table["method"]))
+        figure.set_size_inches(2 + 0.75 * len(cells), 1 + 1.9 * len(panels))
+        for chart, panel in zip(np.atleast_1d(figure.subplots(len(panels), 1, sharex=True)), panels, strict=True):
+            for number, method in enumerate(methods):
+                color, mark, _ = charts.style(number)
+                own = table[(table["panel"] == panel) & (table["method"] == method)]
+                at = [cells.index(cell) for cell in zip(own["dataset"], own["clients"], strict=True)]
+                x = np.array(at) + (number - (len(methods) - 1) / 2) * 0.8 / len(methods)
+                chart.vlines(x, own["lowest"], own["highest"], color=color, lw=5, alpha=0.35)
+                chart.scatter(x, own["mean"], color=color, marker=mark, s=16, label=f"{method}, mean over splits")
+                label = "printed" if number == 0 else None
+                chart.scatter(x, own["printed"].astype(float), color="black", marker="_", s=90, lw=1.6, label=label)
+            charts.tidy(chart, "", "accuracy in %", panel)
+            chart.set_xticks(range(len(cells)), [f"{dataset}\nK = {clients}" for dataset, clients in cells], fontsize=8)
+        charts.legend(figure, chart)
+
+    return on
+
+
+def main() -> int:
+    """Run what is missing, print, write and draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for axis, default in (("datasets", "cora"), ("clients", "3,5,10"), ("methods", "fedavg"), ("splits", "0,1,2,3,4")):
+        parser.add_argument(f"--{axis}", default=default, help=f"comma-separated; default {default}")
+    parser.add_argument("--settings", default="seen_graph,open_set", help="closed set, open set or both")
+    parser.add_argument("--protocol", default="fedlog_matched", help="default fedlog_matched")
+    parser.add_argument("--recorded", action="store_true", help="run nothing, show what is recorded")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--records", type=Path, default=Path(os.environ.get("FGL_RECORDS", "results/records")))
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    args = parser.parse_args()
+    store = RecordStore(args.records)
+    grid = {
+        (setting, dataset, clients, method): [
+            configs.override(
+                configs.build(dataset=dataset, method=method, clients=clients, setting=setting, protocol=args.protocol),
+                {"protocol.split_seed": int(split)},
+            )
+            for split in args.splits.split(",")
+        ]
+        for setting in args.settings.split(",")
+        for dataset in args.datasets.split(",")
+        for clients in map(int, args.clients.split(","))
+        for method in args.methods.split(",")
+    }
+    if not args.recorded and not run_all([config for cell in grid.values() for config in cell], args.jobs, store).ok:
+        return 1
+    rows = [
+        found
+        for panel, (setting, _, _) in PANELS.items()
+        for key, cell in grid.items()
+        if key[0] == setting
+        for selection in ("best", "last")
+        if (found := row(panel, cell, store, selection)) is not None
+    ]
+    if not rows:
+        raise UserError("no cell has runs of two splits: leave out --recorded, or give the --records they are in.")
+    table = pd.DataFrame(rows)
+    folder = args.results / "fedlog" / args.protocol
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_csv(folder / "splits.csv", index=False)
+    charts.save(draw(table[table["selection"] == "best"]), "FedLoG's panels over splits", folder, "splits")
+    print(table.drop(columns="selection")[table["selection"] == "best"].to_string(index=False))
+    known = table.dropna(subset="printed")
+    print(known.groupby(["method", "selection", "panel"])["agrees"].agg(["sum", "count"]).to_string())
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(f"splits: {error}", file=sys.stderr)
+        sys.exit(2)

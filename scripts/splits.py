@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) 
     }
 
 
-def draw(table: pd.DataFrame) -> charts.Callable[[Figure], None]:
+def draw(table: pd.DataFrame) -> Callable[[Figure], None]:
     """A chart a panel: one bar a cell and method from the lowest split to the highest, the printed mean across it."""
 
     def on(figure: Figure) -> None:

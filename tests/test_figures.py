@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import helpers
-from fgl_repro import report, sheet, tablespec
+from fgl_repro import report, sheet, tables, tablespec
 from fgl_repro.records import Archive, RecordStore
 from fgl_repro.tablespec import TableSpec
 
@@ -54,6 +55,22 @@ def test_a_figure_of_nothing_can_be_drawn(name: str, tmp_path: Path) -> None:
     made = sheet.make(tablespec.load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
     assert made.content.done == 0
     assert all(path.exists() for path in sheet.write(made, tmp_path))
+
+
+def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fig9")
+    record_all(replace(spec, seeds=(0,), datasets=spec.datasets[:1]), store)
+    sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path)
+    drawn = (tmp_path / "figure_9.svg").read_text()
+    assert drawn.count(">not run<") == len(spec.datasets) - 1
+    assert "over 1 seed<" in drawn
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"), [([], "0 seeds"), ([0, 1], "1 seed"), ([3], "3 seeds"), ([3, 1, 0], "1 to 3 seeds")]
+)
+def test_seeds_said(counts: list[int], said: str) -> None:
+    assert tables.seeds_said(counts) == said
 
 
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,7 +44,12 @@ def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
 
 
 def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool = True) -> None:
-    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100, or (not ``whole``) what is drawn."""
+    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100, or (not ``whole``) what is drawn.
+
+    A chart without a point says so.
+    """
+    if not math.isfinite(chart.dataLim.x0):
+        chart.text(0.5, 0.5, "not run", transform=chart.transAxes, ha="center", color="0.5")
     chart.set_title(title, fontsize=10)
     chart.set_xlabel(xlabel)
     chart.set_ylabel(ylabel)
@@ -70,7 +77,8 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str) ->
     figure = Figure(dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure)
-    figure.suptitle(title, fontsize=10.5)
+    width = int(11 * figure.get_figwidth())
+    figure.suptitle("\n".join(fill(line, width) for line in title.splitlines()), fontsize=10.5)
     folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     for kind, said in metadata.items():

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from fgl_repro import compare
-from fgl_repro.tables import SAID, Table
+from fgl_repro.tables import SAID, Table, seeds_said
 from fgl_repro.tablespec import Cell, Panel, spelled
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def write(table: Table, folder: Path) -> Path:
         chart.set_xlabel("accuracy (%)")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    title = f"{spec.paper}, {spec.heading}: {spec.title} (protocol {table.protocol}, {len(spec.seeds)} seeds)"
+    stats = [result.at(table.selection) for result in table.results.values()]
+    seeds = seeds_said(stat.n for stat in stats if stat)
+    title = f"{spec.said}: {spec.title} (protocol {table.protocol}, {seeds})"
     figure.suptitle(fill(title, int(9 * figure.get_figwidth())))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{spec.stem}.png"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro import scan
 from fgl_repro.records import Source, write_atomic
-from fgl_repro.tables import csv_text
+from fgl_repro.tables import csv_text, seeds_said
 from fgl_repro.tablespec import TableSpec
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        return f"{self.spec.paper}, {self.spec.heading}: {self.spec.title}"
+        return f"{self.spec.said}: {self.spec.title}"
 
     @property
     def page(self) -> str:
@@ -86,7 +86,7 @@ def write(sheet: Sheet, folder: Path) -> list[Path]:
     if sheet.content.draw is not None:
         from fgl_repro import charts
 
-        seeds = len(sheet.spec.seeds)
-        title = f"{sheet.title}\nprotocol {sheet.protocol}, mean and one std over {seeds} seeds"
+        seeds = seeds_said(row.get("n_seeds", 0) for row in sheet.content.rows)
+        title = f"{sheet.title}\nprotocol {sheet.protocol}, mean and one std over {seeds}"
         charts.save(sheet.content.draw, title, folder, sheet.spec.stem)
     return [folder / name for name in sheet.written]

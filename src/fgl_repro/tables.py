@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -296,6 +296,14 @@ def _both(table: Table) -> tuple[str, str]:
     return ("best", "last") if table.selection == "best" else ("last", "best")
 
 
+def seeds_said(counts: Iterable[int]) -> str:
+    """Over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
+    ran = {int(count) for count in counts} - {0}
+    if len(ran) < 2:
+        return f"{max(ran, default=0)} seed{'' if ran == {1} else 's'}"
+    return f"{min(ran)} to {max(ran)} seeds"
+
+
 def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
     """A markdown table, aligned so that it also reads well as plain text."""
     from tabulate import tabulate
@@ -309,7 +317,7 @@ def markdown(table: Table) -> str:
     spec = table.spec
     unit = "percent" if spec.format == "percent" else "fractions"
     lines = [
-        f"# {spec.paper}, {spec.heading}: {spec.title}",
+        f"# {spec.said}: {spec.title}",
         "",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {SAID[table.selection]}. "

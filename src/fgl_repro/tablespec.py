@@ -29,6 +29,9 @@ COLUMNS = ("clients", "panels")
 ACCURACY = "accuracy"
 
 
+PAPERS = {"fedlog": "FedLoG", "fedpub": "FED-PUB", "fedsage": "FedSage"}
+
+
 def spelled(dataset: str) -> str:
     """A data set's name as papers print it."""
     return facts(dataset).display if dataset in NAMES else dataset
@@ -159,6 +162,11 @@ class TableSpec:
     def heading(self) -> str:
         """``Table 9`` or ``Figure 9``."""
         return f"{self.sort.capitalize()} {self.table}"
+
+    @property
+    def said(self) -> str:
+        """``FedLoG, Table 9``."""
+        return f"{PAPERS.get(self.paper, self.paper)}, {self.heading}"
 
     @property
     def stem(self) -> str:

@@ -90,7 +90,7 @@ def _show_table(table: Table, *, only_rows: bool) -> None:
     from fgl_repro.tablespec import spelled
 
     spec = table.spec
-    print(f"{spec.paper}, {spec.heading}: {spec.title}")
+    print(f"{spec.said}: {spec.title}")
     print(f"protocol {table.protocol}, {tables.SAID[table.selection]}, {spec.metric} in {spec.format}")
     for panel in spec.panels:
         for dataset in spec.datasets:

@@ -12,7 +12,7 @@ from fgl_repro.records import Source, write_atomic
 from fgl_repro.report_time import time_grid
 from fgl_repro.sheet import Sheet
 from fgl_repro.tables import Table, grid_text
-from fgl_repro.tablespec import Panel
+from fgl_repro.tablespec import PAPERS, Panel
 
 SELECTIONS = {"best": "best validation round", "last": "last round"}
 
@@ -27,7 +27,7 @@ def text(paper: str, filled: Sequence[Table | Sheet], source: Source | None = No
     tables = [item for item in filled if isinstance(item, Table)]
     sheets = [item for item in filled if isinstance(item, Sheet)]
     lines = [
-        f"# {paper}: how far the numbers come back",
+        f"# {PAPERS.get(paper, paper)}: how far the numbers come back",
         "",
         f"Written by `fgl-table report {paper}` from run records; do not edit. A cell agrees if it is within "
         f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "

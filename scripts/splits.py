@@ -29,17 +29,18 @@ from fgl_repro.config import Config
 from fgl_repro.errors import UserError
 from fgl_repro.records import RecordStore
 from fgl_repro.sweep import run_all
+from fgl_repro.tablespec import spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = {
-    "seen": ("seen_graph", "seen_graph", "1"),
-    "unseen": ("seen_graph", "unseen_node", "2a"),
-    "missing": ("seen_graph", "missing_class", "2b"),
-    "new": ("seen_graph", "new_client", "2c"),
-    "open unseen": ("open_set", "unseen_node", "9a"),
-    "open missing": ("open_set", "missing_class", "9b"),
+    "seen graph": ("seen_graph", "seen_graph", "1"),
+    "unseen nodes": ("seen_graph", "unseen_node", "2a"),
+    "missing classes": ("seen_graph", "missing_class", "2b"),
+    "new client": ("seen_graph", "new_client", "2c"),
+    "open set, unseen nodes": ("open_set", "unseen_node", "9a"),
+    "open set, missing classes": ("open_set", "missing_class", "9b"),
 }
 """Name here: setting whose runs have it, probe, printed table."""
 
@@ -97,7 +98,9 @@ def draw(table: pd.DataFrame) -> Callable[[Figure], None]:
                 label = "printed" if number == 0 else None
                 chart.scatter(x, own["printed"].astype(float), color="black", marker="_", s=90, lw=1.6, label=label)
             charts.tidy(chart, "", "accuracy in %", panel)
-            chart.set_xticks(range(len(cells)), [f"{dataset}\nK = {clients}" for dataset, clients in cells], fontsize=8)
+            chart.set_xticks(
+                range(len(cells)), [f"{spelled(dataset)}\nK = {clients}" for dataset, clients in cells], fontsize=8
+            )
         charts.legend(figure, chart)
 
     return on
@@ -145,7 +148,12 @@ def main() -> int:
     folder = args.results / "fedlog" / args.protocol
     folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(folder / "splits.csv", index=False)
-    charts.save(draw(table[table["selection"] == "best"]), "FedLoG's panels over splits", folder, "splits")
+    charts.save(
+        draw(table[table["selection"] == "best"]),
+        "Each cell over splits, lowest to highest, and the printed mean",
+        folder,
+        "splits",
+    )
     print(table.drop(columns="selection")[table["selection"] == "best"].to_string(index=False))
     known = table.dropna(subset="printed")
     print(known.groupby(["method", "selection", "panel"])["agrees"].agg(["sum", "count"]).to_string())

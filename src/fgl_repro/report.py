@@ -29,7 +29,7 @@ def text(paper: str, filled: Sequence[Table | Sheet], source: Source | None = No
     lines = [
         f"# {PAPERS.get(paper, paper)}: how far the numbers come back",
         "",
-        f"Written by `fgl-table report {paper}` from run records; do not edit. A cell agrees if it is within "
+        f"Written by `fgl-table report` from run records; do not edit. A cell agrees if it is within "
         f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "
         "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
         "rank agreement of the methods, averaged over columns (data set and client count).",

@@ -204,7 +204,7 @@ def test_values_by_dataset() -> None:
 
 def test_values_by_method() -> None:
     rates = {m: build(dataset="photo", protocol="fedlog_matched", method=m).protocol.lr for m in options("method")}
-    assert {method for method, rate in rates.items() if rate == 0.001} == {"local", "fedlog"}
+    assert {method for method, rate in rates.items() if rate == 0.001} == {"local", "fedlog", "fedsageplus"}
     assert set(rates.values()) == {0.001, 0.01}
 
 

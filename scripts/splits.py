@@ -5,7 +5,7 @@ Tables vary the run seed on split seed 0. Here the run seed stays 0 and ``protoc
 validation and test nodes, and in the open set the cropped nodes and with them every part. Says for each panel where the
 printed mean lies among ours, and counts the cells whose printed mean is within max(2 points, two std over splits) of
 our mean. Writes what it prints to splits.csv and draws it: bars from the lowest to the highest split, a tick for the
-printed mean.
+printed mean. Cells not asked for leave the file: ask for all with --recorded once the runs are there.
 
     scripts/splits.py --datasets cora,citeseer --methods fedavg,fedpub --splits 0,1,2,3,4 --jobs 2
 """
@@ -27,7 +27,7 @@ from fgl_repro import config as configs
 from fgl_repro.compare import reference
 from fgl_repro.config import Config
 from fgl_repro.errors import UserError
-from fgl_repro.records import RecordStore
+from fgl_repro.records import RecordStore, write_atomic
 from fgl_repro.sweep import run_all
 from fgl_repro.tablespec import spelled
 
@@ -58,7 +58,8 @@ def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) 
     first = configs_[0]
     dataset, clients, display = first.dataset.name, first.partitioner.clients, first.method.display
     records = [store.load(configs.key_of(config)) for config in configs_]
-    values = [100 * r["metrics"][PANELS[panel][1]][selection]["accuracy"] for r in records if r is not None]
+    found = [r["metrics"][PANELS[panel][1]][selection]["accuracy"] for r in records if r is not None]
+    values = [100 * value for value in found if value is not None]
     if len(values) < 2:
         return None
     paper = printed(panel, dataset, clients, display)
@@ -146,8 +147,7 @@ def main() -> int:
         raise UserError("no cell has runs of two splits: leave out --recorded, or give the --records they are in.")
     table = pd.DataFrame(rows)
     folder = args.results / "fedlog" / args.protocol
-    folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(folder / "splits.csv", index=False)
+    write_atomic(folder / "splits.csv", table.to_csv(index=False))
     charts.save(
         draw(table[table["selection"] == "best"]),
         "Each cell over splits, lowest to highest, and the printed mean",

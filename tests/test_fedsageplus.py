@@ -18,7 +18,7 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.graph import Graph
 from fgl_repro.methods import fedsageplus
 from fgl_repro.methods.fedsageplus import FGEN, Bench, FedSagePlus, returned_gradients
-from fgl_repro.nn import SAGE, Draws, Generated, Impaired, NeighGen, Others, Views
+from fgl_repro.nn import SAGE, Draws, Generated, Impaired, MendedGraph, NeighGen, Others, Views
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.neighgen import Pool
 from fgl_repro.nn.ops import stack
@@ -266,7 +266,7 @@ def test_embeddings_of_the_mended_graph_equal_pyg(
     expected = separate(explicit(graph, generated), model, params)
     real = torch.cat([e[:n] for e, n in zip(expected, np.diff(graph.ptr), strict=True)])
     for rows in (np.arange(graph.num_nodes), world.train):
-        view = generated.view(graph, rows, CPU)
+        view = MendedGraph(graph, generated).view(rows, CPU)
         ours = model.embed(params, view).flatten(0, 1)[view.slots]
         torch.testing.assert_close(ours, real[rows], atol=1e-5, rtol=1e-5)
         plain = model.view(Views(CPU), graph, rows)
@@ -299,7 +299,7 @@ def test_generators_learn(world: World, variant: str) -> None:
     clients = begun(world, method__warmup=100, method__variant=variant, method__c=float(variant == "paper"))
     state, graph = clients.state, world.graph
     assert state.curve[-20:, 0].mean() < 0.8 * state.curve[:5, 0].mean()
-    generated = state.generated
+    generated = state.graph.generated
     mended, real = distances(graph, generated)
     assert mended < real
 
@@ -325,9 +325,9 @@ def test_groups_change_nothing(world: World, variant: str, monkeypatch: pytest.M
     together = begun(world, **options).state
     monkeypatch.setattr(fedsageplus, "GROUP_BYTES", 1)
     alone = begun(world, **options).state
-    assert len(together.generated.parent)
-    assert np.array_equal(together.generated.parent, alone.generated.parent)
-    np.testing.assert_allclose(together.generated.features, alone.generated.features, atol=1e-5)
+    assert len(together.graph.generated.parent)
+    assert np.array_equal(together.graph.generated.parent, alone.graph.generated.parent)
+    np.testing.assert_allclose(together.graph.generated.features, alone.graph.generated.features, atol=1e-5)
     np.testing.assert_allclose(together.curve, alone.curve, atol=1e-5)
 
 
@@ -337,7 +337,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
     strange = tampered(world, client=0)
     for epochs, equal in ((0, True), (3, False)):
         options = {"method__variant": variant, "method__generator_epochs": epochs}
-        one, other = (begun(w, **options).state.generated for w in (world, strange))
+        one, other = (begun(w, **options).state.graph.generated for w in (world, strange))
         mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
         assert len(mine[0])
         assert np.array_equal(*mine) == equal
@@ -345,7 +345,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
 
 def test_weight_of_the_cross_term(world: World) -> None:
     """With alpha = 0 others' features change nothing either."""
-    one, other = (begun(w, method__alpha=0.0).state.generated for w in (world, tampered(world, client=0)))
+    one, other = (begun(w, method__alpha=0.0).state.graph.generated for w in (world, tampered(world, client=0)))
     mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
     assert np.array_equal(*mine)
 

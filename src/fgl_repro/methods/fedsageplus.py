@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from fgl_repro.federation import UnionGraph
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn import Draws, Generated, Impaired, Neighbours, NeighGen, Others, Pool
+    from fgl_repro.nn import Draws, Impaired, MendedGraph, Neighbours, NeighGen, Others, Pool
     from fgl_repro.nn.model import Params
     from fgl_repro.nn.view import View
 
@@ -121,7 +121,7 @@ class Bench:
 class Mended:
     """What phase 1 leaves: generated neighbours, and mean L^d and L^f of all clients by epoch ``[epochs, 2]``."""
 
-    generated: Generated
+    graph: MendedGraph
     curve: np.ndarray
 
 
@@ -213,18 +213,18 @@ class FedSagePlus(FedAvg):
             curve += np.reshape(bench.curve, curve.shape) * len(group) / clients.count
             del bench  # before the next group's generators are made
         parents, features = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        generated = nn.Generated.of(parents, features, self.num_pred)
+        mended = nn.MendedGraph(graph, nn.Generated.of(parents, features, self.num_pred))
         if not clients.sampled:  # batches are drawn from the mended graph, see ``neighbours``
-            clients.train = generated.view(graph, clients.world.train, device)
-        clients.state = Mended(generated, curve)
+            clients.train = mended.view(clients.world.train, device)
+        clients.state = Mended(mended, curve)
         return self.exchanged(net, clients.count, shown)
 
     def batch_view(self, clients: Clients, rows: np.ndarray) -> View:
-        view: View = clients.state.generated.view(clients.world.graph, rows, clients.views.device)
+        view: View = clients.state.graph.view(rows, clients.views.device)
         return view
 
     def neighbours(self, clients: Clients) -> Neighbours:
-        neighbours: Neighbours = clients.state.generated.neighbours(clients.world.graph, clients.views.device)
+        neighbours: Neighbours = clients.state.graph.generated.neighbours(clients.world.graph, clients.views.device)
         return neighbours
 
     def hide(self, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -361,10 +361,11 @@ class FedSagePlus(FedAvg):
     def facts(self, clients: Clients) -> dict[str, Any]:
         """Generated neighbours of each client; mean L^d and L^f in every epoch of phase 1; Table D1's distances."""
         state, graph = clients.state, clients.world.graph
-        generated = np.bincount(graph.owner[state.generated.parent], minlength=clients.count)
+        made = state.graph.generated
+        generated = np.bincount(graph.owner[made.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
         told = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
-        return told | {"distance": nn.distances(graph, state.generated)}
+        return told | {"distance": nn.distances(graph, made)}
 
 
 def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:

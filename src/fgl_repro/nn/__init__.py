@@ -3,7 +3,7 @@
 from fgl_repro.nn.gcn import GCN
 from fgl_repro.nn.halo import Halo, halo_of, widened
 from fgl_repro.nn.matching import pretrained
-from fgl_repro.nn.mending import Generated, Impaired, distances, locals_of
+from fgl_repro.nn.mending import Generated, Impaired, MendedGraph, distances, locals_of
 from fgl_repro.nn.model import CLASSIFIER, Model, Params
 from fgl_repro.nn.neighgen import NeighGen, Others, Pool
 from fgl_repro.nn.ops import fan_in, glorot, stack
@@ -24,6 +24,7 @@ __all__ = [
     "Generated",
     "Halo",
     "Impaired",
+    "MendedGraph",
     "Model",
     "NeighGen",
     "Neighbours",

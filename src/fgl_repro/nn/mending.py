@@ -207,41 +207,68 @@ class Generated:
         owner = np.concatenate([graph.owner, graph.owner[self.parent]])
         return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, self.features)
 
-    def view(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> SageView:
-        """What GraphSAGE needs to predict ``rows`` (union nodes, ascending) of the mended graph.
+
+@dataclass(frozen=True)
+class MendedGraph:
+    """A union graph with generated neighbours; a batch takes its rows from what is laid out once for all nodes."""
+
+    graph: UnionGraph
+    generated: Generated
+
+    @cached_property
+    def hung(self) -> sp.csr_matrix:
+        return self.generated.hung(self.graph.num_nodes)
+
+    @cached_property
+    def degree(self) -> np.ndarray:
+        """Neighbours of both kinds, int64 ``[N]``."""
+        found: np.ndarray = np.diff(self.graph.adjacency.indptr) + np.diff(self.hung.indptr)
+        return found
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """1 / degree, float32 ``[N]``."""
+        found: np.ndarray = (1 / np.maximum(self.degree, 1)).astype(np.float32)
+        return found
+
+    @cached_property
+    def inputs(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """Of real nodes ``[N, 2d]`` and of generated ones ``[S, 2d]``: mean over neighbours, beside own features."""
+        own, new = self.graph.base.features[self.graph.node], sp.csr_matrix(self.generated.features)
+        around = sp.diags_array(self.scale) @ (self.graph.adjacency @ own + self.hung @ new)
+        real, made = sp.hstack([around, own]), sp.hstack([own[self.generated.parent], new])
+        return sp.csr_matrix(real, dtype=np.float32), sp.csr_matrix(made, dtype=np.float32)
+
+    def view(self, rows: np.ndarray, device: torch.device) -> SageView:
+        """What GraphSAGE needs to predict ``rows`` (union nodes, ascending).
 
         Inner nodes are the rows, their neighbours, and ``slots`` places for generated neighbours of each row, used or
         not: the width, and with it what dropout draws for a client, does not depend on what others generated.
         Inputs in closed form, g_v generated neighbours and d_v real ones: a real node has
         ``[(sum of both kinds of neighbours) / (d_v + g_v) | x_v]``, a generated one ``[x_parent | x]``.
         """
-        hung = self.hung(graph.num_nodes)
-        added = np.diff(hung.indptr)
-        degree = np.diff(graph.adjacency.indptr) + added
-        scale = (1 / np.maximum(degree, 1)).astype(np.float32)
+        graph, slots = self.graph, self.generated.slots
         links = graph.adjacency[rows]
         close = np.union1d(rows, links.indices).astype(np.int64)
         outer, inner = Padded.of(rows, graph), Padded.of(close, graph)
-        width = inner.width + outer.width * self.slots
+        width = inner.width + outer.width * slots
         place = np.full(graph.num_nodes, -1, dtype=np.int64)
         place[close] = graph.owner[close] * (width - inner.width) + inner.slot
         row_of = np.full(graph.num_nodes, -1, dtype=np.int64)
         row_of[rows] = np.arange(len(rows))
-        used = np.flatnonzero(row_of[self.parent] >= 0)
-        parent = self.parent[used]
-        rank = used - hung.indptr[parent]
+        used = np.flatnonzero(row_of[self.generated.parent] >= 0)
+        parent = self.generated.parent[used]
+        rank = used - self.hung.indptr[parent]
         owner, local = graph.owner[parent], outer.slot[row_of[parent]] - graph.owner[parent] * outer.width
-        made = owner * width + inner.width + local * self.slots + rank
-        own, new = graph.base.features[graph.node], sp.csr_matrix(self.features)
-        around = sp.diags_array(scale[close]) @ (graph.adjacency[close] @ own + hung[close] @ new)
-        upper, lower = sp.hstack([around, own[close]]), sp.hstack([own[parent], new[used]])
-        inputs = sp.csr_matrix(sp.vstack([upper, lower]), dtype=np.float32)
+        made = owner * width + inner.width + local * slots + rank
+        of_real, of_made = self.inputs
+        inputs = sp.csr_matrix(sp.vstack([of_real[close], of_made[used]]))
         where = np.concatenate([place[close], made])
         size = graph.num_clients * width
         real = sp.coo_array(links)
         rows_at = np.concatenate([outer.slot[real.row], outer.slot[row_of[parent]]])
         columns = np.concatenate([place[real.col], made])
-        weights = np.concatenate([scale[rows[real.row]], scale[parent]])
+        weights = np.concatenate([self.scale[rows[real.row]], self.scale[parent]])
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(device)
@@ -258,7 +285,7 @@ class Generated:
             counts=mask.sum(1),
             slots=tensor(outer.slot),
             root=tensor(outer.scatter(place[rows]).ravel()),
-            degree=tensor(outer.scatter(degree[rows].astype(np.float32))),
+            degree=tensor(outer.scatter(self.degree[rows].astype(np.float32))),
         )
 
 

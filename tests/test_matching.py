@@ -11,7 +11,7 @@ from torch.func import grad
 from fgl_repro import setting
 from fgl_repro.graph import Graph
 from fgl_repro.nn import SAGE, Views
-from fgl_repro.nn.matching import Surroundings, feature_loss, gradient_loss, link_dots
+from fgl_repro.nn.matching import Products, Surroundings, feature_loss, gradient_loss, link_dots
 
 CPU = torch.device("cpu")
 TENSORS = ("W1n", "W1r", "b1", "W2n", "W2r", "b2")
@@ -37,8 +37,12 @@ def node_loss(
     return F.cross_entropy((h @ net["W3"] + net["b3"]).unsqueeze(0), label.view(1))
 
 
-def test_gradient_loss_equals_gradients_of_single_nodes(toy_graph: Graph) -> None:
+@pytest.mark.parametrize("sparse_below", [0, 2])
+def test_gradient_loss_equals_gradients_of_single_nodes(
+    toy_graph: Graph, sparse_below: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Value, up to the norm of the graph's own first-layer gradient, and slope with respect to the prompts."""
+    monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", sparse_below)
     world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
     graph, rows = world.graph, world.train[::3]
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
@@ -46,8 +50,7 @@ def test_gradient_loss_equals_gradients_of_single_nodes(toy_graph: Graph) -> Non
     net = model.init(rng)
     here = Surroundings.of(model, Views(CPU), graph, rows)
     prompts = torch.randn(here.x.shape, generator=rng).requires_grad_()
-    dots = [link_dots(here, table, prompts) for table in (here.propagated, here.own)]
-    ours = gradient_loss(here, net, prompts, dots[0], dots[1])
+    ours = gradient_loss(here, net, prompts, Products.of(here, prompts))
     (slope,) = torch.autograd.grad(ours.sum(), prompts)
 
     adjacency = torch.from_numpy(graph.adjacency.toarray())

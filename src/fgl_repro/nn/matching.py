@@ -15,13 +15,14 @@ gradient sees two hops, as the encoder does; the paper's radius is not stated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.nn import view as views_of
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.prompts import generate, generators
 from fgl_repro.nn.sage import SAGE
@@ -50,9 +51,11 @@ class Surroundings:
         degree: Their neighbours, float ``[R]``.
         row, column: Training node (0 .. R-1) and neighbouring union node of each link, int64 ``[E]``.
         propagated, own: ``A X`` and ``X`` of every union node ``[N, d]``.
+        inputs: ``X`` once more as CSR where that is the faster factor, else ``own`` itself.
         mean: Row-normalised adjacency ``[N, N]``, CSR.
         pointer: First link of each training node, int32 ``[R + 1]``.
         propagated_x, own_x: Dot products of the training nodes' features with ``A X`` and ``X`` of neighbours ``[E]``.
+        xx, around_x: And with themselves and ``around`` ``[R]``.
     """
 
     x: Tensor
@@ -64,16 +67,20 @@ class Surroundings:
     column: Tensor
     propagated: Tensor
     own: Tensor
+    inputs: Tensor
     mean: Tensor
     pointer: Tensor
     propagated_x: Tensor
     own_x: Tensor
+    xx: Tensor
+    around_x: Tensor
 
     @staticmethod
     def of(encoder: SAGE, views: Views, graph: UnionGraph, rows: np.ndarray) -> Surroundings:
         source = encoder.source(views, graph)
         propagated, own = source.inputs().to(views.device).chunk(2, dim=1)
-        links = graph.adjacency[rows].tocoo()
+        links, features = graph.adjacency[rows].tocoo(), graph.base.features[graph.node]
+        thin = features.nnz < views_of.SPARSE_BELOW * np.prod(features.shape)
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(views.device)
@@ -90,10 +97,13 @@ class Surroundings:
             column=column,
             propagated=propagated.contiguous(),
             own=own.contiguous(),
+            inputs=csr_tensor(features, views.device) if thin else own.contiguous(),
             mean=csr_tensor(source.mean, views.device),
             pointer=tensor(np.searchsorted(links.row, np.arange(len(rows) + 1)).astype(np.int32)),
             propagated_x=chunked_dots(propagated, x, row, column),
             own_x=chunked_dots(own, x, row, column),
+            xx=dot(x, x),
+            around_x=dot(x, propagated[node]),
         )
 
 
@@ -147,16 +157,16 @@ def pretrained(clients: Clients, encoder: SAGE, epochs: int, lr: float, draws: i
         prompts = generate(params, inputs, dropout).flatten(0, 1)[view.slots]
         slope = torch.zeros_like(prompts)
         leaf = prompts.detach().requires_grad_()
-        dots = [link_dots(here, table, leaf) for table in (here.propagated, here.own)]
-        cut = [dot.detach().requires_grad_() for dot in dots]
-        slopes = [torch.zeros_like(dot) for dot in cut]
+        products = Products.of(here, leaf)
+        cut = Products(*(value.detach().requires_grad_() for value in products))
+        slopes = [torch.zeros_like(value) for value in cut]
         for _ in range(draws):  # one at a time: their graphs together would not fit beside a large union graph
             net = {name: value.to(device) for name, value in encoder.init(nets).items()}
-            loss = (weight * gradient_loss(here, net, leaf, cut[0], cut[1])).sum() / draws
+            loss = (weight * gradient_loss(here, net, leaf, cut)).sum() / draws
             for total, part in zip([slope, *slopes], torch.autograd.grad(loss, [leaf, *cut]), strict=True):
                 total += part
         features = (weight * feature_loss(here, leaf)).sum()
-        slope += sum(torch.autograd.grad([features, *dots], leaf, [None, *slopes]))
+        slope += sum(torch.autograd.grad([features, *products], leaf, [None, *slopes]))
         adam.step(list(torch.autograd.grad(prompts, adam.params, slope)))
     return {name: value.detach() for name, value in params.items()}
 
@@ -166,21 +176,43 @@ def feature_loss(here: Surroundings, prompts: Tensor) -> Tensor:
     return (prompts - here.around).square().sum(1) * (here.degree > 0)
 
 
-def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, propagated: Tensor, own: Tensor) -> Tensor:
+class Products(NamedTuple):
+    """What is d numbers wide in L_grad and the same for every encoder: dot products with the prompts.
+
+    Attributes:
+        propagated, own: With ``A X`` and ``X`` of the neighbours ``[E]``.
+        itself, node, around: With themselves, with their nodes, with the means of these nodes' neighbours ``[R]``.
+    """
+
+    propagated: Tensor
+    own: Tensor
+    itself: Tensor
+    node: Tensor
+    around: Tensor
+
+    @staticmethod
+    def of(here: Surroundings, prompts: Tensor) -> Products:
+        linked = (link_dots(here, table, prompts) for table in (here.propagated, here.own))
+        return Products(*linked, *(dot(prompts, other) for other in (prompts, here.x, here.around)))
+
+
+def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: Products) -> Tensor:
     """L_grad of each training node for one random encoder, without the generator-free norm of the graph's gradient.
 
     Args:
         net: Weights of a SAGE without client axis.
         prompts: ``[R, d]``.
-        propagated, own: Dot products of the prompts with ``A X`` and ``X`` of the neighbours, ``[E]``.
+        products: Theirs.
 
     Returns:
         ``[R]``: summed over W1, b1, W2, b2, each as a mean over its entries (the two maps of a layer are two tensors).
     """
-    near, root = net["W1"].chunk(2)
+    first_maps = torch.cat(net["W1"].chunk(2), dim=1)  # of neighbours and of the node itself, side by side
     near2, root2 = net["W2"].chunk(2)
     with torch.no_grad():
-        hidden = here.propagated @ near + here.own @ root + net["b1"]
+        mapped = product(here.inputs, first_maps) if here.inputs.is_sparse_csr else here.inputs @ first_maps
+        near, root = mapped.chunk(2, dim=1)
+        hidden = here.mean @ near.contiguous() + root + net["b1"]
         on, hidden = (hidden > 0).float(), torch.relu(hidden)
         heard, mine = (here.mean @ hidden)[here.node], hidden[here.node]
         slope = output_slope(net, here.labels, heard @ near2 + mine @ root2)
@@ -188,20 +220,20 @@ def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, propagated: 
         self_slope = slope @ root2.T * on[here.node]
         summed = spread * (here.mean @ on)[here.node] + self_slope
         spread = spread / here.degree.clamp_min(1).unsqueeze(1)
-    x, p = here.x, prompts
-    node, prompt = p @ near + x @ root + net["b1"], x @ near + p @ root + net["b1"]
+    prompt_near, prompt_root = (prompts @ first_maps).chunk(2, dim=1)
+    node, prompt = prompt_near + root[here.node] + net["b1"], near[here.node] + prompt_root + net["b1"]
     node_hidden, prompt_hidden = torch.relu(node), torch.relu(prompt)
     own_slope = output_slope(net, here.labels, prompt_hidden @ near2 + node_hidden @ root2)
     to_node, to_prompt = own_slope @ root2.T * (node > 0), own_slope @ near2.T * (prompt > 0)
 
-    xx, pp, xp = dot(x, x), dot(p, p), dot(x, p)
+    xx, pp, xp = here.xx, products.itself, products.node
     norm = (xx + pp) * (dot(to_node, to_node) + dot(to_prompt, to_prompt)) + 4 * xp * dot(to_node, to_prompt)
-    at_self = (dot(here.around, p) + xx) * dot(self_slope, to_node)
-    at_self = at_self + (dot(here.around, x) + xp) * dot(self_slope, to_prompt)
-    links = (propagated + here.own_x) * link_dots(here, on, spread * to_node)
-    links = links + (here.propagated_x + own) * link_dots(here, on, spread * to_prompt)
+    at_self = (products.around + xx) * dot(self_slope, to_node)
+    at_self = at_self + (here.around_x + xp) * dot(self_slope, to_prompt)
+    links = (products.propagated + here.own_x) * link_dots(here, on, spread * to_node)
+    links = links + (here.propagated_x + products.own) * link_dots(here, on, spread * to_prompt)
     inner = at_self.index_add(0, here.row, links)
-    first = (norm - 2 * inner) / near.numel() + (summed - to_node - to_prompt).square().mean(1)
+    first = (norm - 2 * inner) / (first_maps.numel() // 2) + (summed - to_node - to_prompt).square().mean(1)
     graph, pair = torch.cat([heard, mine], 1), torch.cat([prompt_hidden, node_hidden], 1)
     second = dot(graph, graph) * dot(slope, slope) + dot(pair, pair) * dot(own_slope, own_slope)
     second = second - 2 * dot(graph, pair) * dot(slope, own_slope)

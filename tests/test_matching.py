@@ -82,14 +82,12 @@ def test_isolated_nodes_match_nothing(toy_graph: Graph) -> None:
     torch.testing.assert_close(feature_loss(here, here.x)[~alone], close[~alone])
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 10_000])
-def test_link_dots_and_their_slope(toy_graph: Graph, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgl_repro.nn.matching.CHUNK", chunk)
+def test_link_dots_and_their_slope(toy_graph: Graph) -> None:
     world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     here = Surroundings.of(model, Views(CPU), world.graph, world.train)
     vectors = torch.randn(here.x.shape).requires_grad_()
-    expected = (vectors[here.row] * here.own[here.column]).sum(1)
+    expected = (vectors[here.row] * here.own[here.links.col_indices().long()]).sum(1)
     ours = link_dots(here, here.own, vectors)
     torch.testing.assert_close(ours, expected)
     weights = torch.from_numpy(np.random.default_rng(0).standard_normal(len(ours)).astype(np.float32))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from fgl_repro.nn.model import Params
     from fgl_repro.nn.view import Views
 
-CHUNK = 20_000
-"""Edges whose features are gathered at a time."""
-
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -49,11 +47,11 @@ class Surroundings:
         labels: Their classes, int64 ``[R]``.
         node: Their union nodes, int64 ``[R]``.
         degree: Their neighbours, float ``[R]``.
-        row, column: Training node (0 .. R-1) and neighbouring union node of each link, int64 ``[E]``.
+        links: Ones, CSR ``[R, N]``.
+        row: Training node (0 .. R-1) of each link, int64 ``[E]``.
         propagated, own: ``A X`` and ``X`` of every union node ``[N, d]``.
         inputs: ``X`` once more as CSR where that is the faster factor, else ``own`` itself.
         mean: Row-normalised adjacency ``[N, N]``, CSR.
-        pointer: First link of each training node, int32 ``[R + 1]``.
         propagated_x, own_x: Dot products of the training nodes' features with ``A X`` and ``X`` of neighbours ``[E]``.
         xx, around_x: And with themselves and ``around`` ``[R]``.
     """
@@ -63,13 +61,12 @@ class Surroundings:
     labels: Tensor
     node: Tensor
     degree: Tensor
+    links: Tensor
     row: Tensor
-    column: Tensor
     propagated: Tensor
     own: Tensor
     inputs: Tensor
     mean: Tensor
-    pointer: Tensor
     propagated_x: Tensor
     own_x: Tensor
     xx: Tensor
@@ -79,38 +76,38 @@ class Surroundings:
     def of(encoder: SAGE, views: Views, graph: UnionGraph, rows: np.ndarray) -> Surroundings:
         source = encoder.source(views, graph)
         propagated, own = source.inputs().to(views.device).chunk(2, dim=1)
-        links, features = graph.adjacency[rows].tocoo(), graph.base.features[graph.node]
+        features, of_rows = graph.base.features[graph.node], sp.csr_matrix(graph.adjacency[rows])
+        links = csr_tensor(of_rows, views.device)
         thin = features.nnz < views_of.SPARSE_BELOW * np.prod(features.shape)
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(views.device)
 
-        node, row, column = (tensor(a.astype(np.int64)) for a in (rows, links.row, links.col))
-        x = own[node]
+        node = tensor(rows.astype(np.int64))
+        propagated, own, x = propagated.contiguous(), own.contiguous(), own[node]
         return Surroundings(
             x=x,
             around=propagated[node],
             labels=tensor(graph.labels[rows]),
             node=node,
             degree=tensor(source.degree[rows]),
-            row=row,
-            column=column,
-            propagated=propagated.contiguous(),
-            own=own.contiguous(),
-            inputs=csr_tensor(features, views.device) if thin else own.contiguous(),
+            links=links,
+            row=tensor(np.repeat(np.arange(len(rows)), np.diff(of_rows.indptr))),
+            propagated=propagated,
+            own=own,
+            inputs=csr_tensor(features, views.device) if thin else own,
             mean=csr_tensor(source.mean, views.device),
-            pointer=tensor(np.searchsorted(links.row, np.arange(len(rows) + 1)).astype(np.int32)),
-            propagated_x=chunked_dots(propagated, x, row, column),
-            own_x=chunked_dots(own, x, row, column),
+            propagated_x=dots(links, x, propagated),
+            own_x=dots(links, x, own),
             xx=dot(x, x),
             around_x=dot(x, propagated[node]),
         )
 
 
-def chunked_dots(table: Tensor, vectors: Tensor, row: Tensor, column: Tensor) -> Tensor:
-    """``vectors[row] . table[column]`` without gathering the features of all links at once, ``[E]``."""
-    pieces = zip(torch.split(row, CHUNK), torch.split(column, CHUNK), strict=True)
-    return torch.cat([(vectors[r] * table[c]).sum(1) for r, c in pieces])
+def dots(links: Tensor, vectors: Tensor, table: Tensor) -> Tensor:
+    """``vectors[row] . table[column]`` of every link, ``[E]``."""
+    sampled: Tensor = torch.sparse.sampled_addmm(links, vectors, table.t(), beta=0)
+    return sampled.values()
 
 
 class _LinkDots(torch.autograd.Function):
@@ -119,14 +116,14 @@ class _LinkDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
         ctx.here, ctx.table = here, table
-        return chunked_dots(table, vectors, here.row, here.column)
+        return dots(here.links, vectors, table)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
         here: Surroundings = ctx.here
-        shape = (len(here.node), len(ctx.table))
+        pointer, column = here.links.crow_indices(), here.links.col_indices()
         weights = torch.sparse_csr_tensor(
-            here.pointer, here.column.int(), grad.contiguous(), size=shape, check_invariants=False
+            pointer, column, grad.contiguous(), size=here.links.shape, check_invariants=False
         )
         return None, None, product(weights, ctx.table)
 

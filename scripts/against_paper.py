@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from fgl_repro import config as configs
-from fgl_repro.compare import reference
+from fgl_repro.compare import printed_mean
 from fgl_repro.config import Config
 from fgl_repro.errors import UserError
 from fgl_repro.records import RecordStore
@@ -29,11 +29,8 @@ PANELS = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_cl
 
 def printed(dataset: str, clients: int, display: str) -> list[float | None]:
     """The paper's four numbers of one cell, percent."""
-    found = []
-    for setting, table in PANELS.items():
-        cell = reference(f"fedlog/table_{table}.csv", setting).get((dataset, clients, display))
-        found.append(None if cell is None or cell.suspect else 100 * cell.mean)
-    return found
+    place = dataset, clients, display
+    return [printed_mean(f"fedlog/table_{table}.csv", setting, place) for setting, table in PANELS.items()]
 
 
 def measured(config: Config, seeds: list[int], store: RecordStore) -> list[float | None]:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from fgl_repro import charts
 from fgl_repro import config as configs
-from fgl_repro.compare import reference
+from fgl_repro.compare import printed_mean
 from fgl_repro.config import Config
 from fgl_repro.errors import UserError
 from fgl_repro.records import RecordStore, write_atomic
@@ -45,14 +45,6 @@ PANELS = {
 """Name here: setting whose runs have it, probe, printed table."""
 
 
-def printed(panel: str, dataset: str, clients: int, display: str) -> float | None:
-    """The paper's mean in percent; None where it prints none or one that is misprinted."""
-    setting, probe, table = PANELS[panel]
-    name = f"open_{probe}" if setting == "open_set" else probe
-    cell = reference(f"fedlog/table_{table}.csv", name).get((dataset, clients, display))
-    return None if cell is None or cell.suspect else 100 * cell.mean
-
-
 def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) -> dict[str, object] | None:
     """One line of the CSV: our accuracies over splits, percent, and the printed mean; None with fewer than two runs."""
     first = configs_[0]
@@ -62,7 +54,9 @@ def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) 
     values = [100 * value for value in found if value is not None]
     if len(values) < 2:
         return None
-    paper = printed(panel, dataset, clients, display)
+    setting, probe, table = PANELS[panel]
+    name = f"open_{probe}" if setting == "open_set" else probe
+    paper = printed_mean(f"fedlog/table_{table}.csv", name, (dataset, clients, display))
     mean, std = float(np.mean(values)), float(np.std(values))
     return {
         "panel": panel,

@@ -117,6 +117,17 @@ def reference(file: str, setting: str, name: str = "method") -> dict[tuple[str, 
     return out
 
 
+def printed_mean(file: str, setting: str, place: tuple[str, int, str]) -> float | None:
+    """The paper's mean of one cell in percent; None where it prints none or one taken for a misprint.
+
+    Args:
+        file, setting: As for ``reference``.
+        place: Data set, clients, method.
+    """
+    found = reference(file, setting).get(place)
+    return None if found is None or found.suspect else 100 * found.mean
+
+
 def printed(cell: Cell) -> Printed | None:
     """The paper's number for a cell, if it has one."""
     panel = cell.panel

@@ -119,7 +119,7 @@ class Bench:
 
 @dataclass
 class Mended:
-    """What phase 1 leaves: generated neighbours, and mean L^d and L^f of all clients by epoch ``[epochs, 2]``."""
+    """What phase 1 leaves: mended graphs, and mean L^d and L^f of all clients by epoch ``[epochs, 2]``."""
 
     graph: MendedGraph
     curve: np.ndarray
@@ -224,7 +224,7 @@ class FedSagePlus(FedAvg):
         return view
 
     def neighbours(self, clients: Clients) -> Neighbours:
-        neighbours: Neighbours = clients.state.graph.generated.neighbours(clients.world.graph, clients.views.device)
+        neighbours: Neighbours = clients.state.graph.neighbours(clients.views.device)
         return neighbours
 
     def hide(self, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -365,7 +365,7 @@ class FedSagePlus(FedAvg):
         generated = np.bincount(graph.owner[made.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
         told = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
-        return told | {"distance": nn.distances(graph, made)}
+        return told | {"distance": nn.distances(state.graph)}
 
 
 def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:

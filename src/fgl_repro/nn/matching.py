@@ -78,7 +78,6 @@ class Surroundings:
         propagated, own = source.inputs().to(views.device).chunk(2, dim=1)
         features, of_rows = graph.base.features[graph.node], sp.csr_matrix(graph.adjacency[rows])
         links = csr_tensor(of_rows, views.device)
-        thin = features.nnz < views_of.SPARSE_BELOW * np.prod(features.shape)
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(views.device)
@@ -95,7 +94,7 @@ class Surroundings:
             row=tensor(np.repeat(np.arange(len(rows)), np.diff(of_rows.indptr))),
             propagated=propagated,
             own=own,
-            inputs=csr_tensor(features, views.device) if thin else own,
+            inputs=csr_tensor(features, views.device) if views_of.thin(features) else own,
             mean=csr_tensor(source.mean, views.device),
             propagated_x=dots(links, x, propagated),
             own_x=dots(links, x, own),

@@ -200,13 +200,6 @@ class Generated:
         ones = np.ones(size, dtype=np.float32)
         return sp.csr_matrix((ones, (self.parent, np.arange(size))), shape=(nodes, size))
 
-    def neighbours(self, graph: UnionGraph, device: torch.device) -> Neighbours:
-        """What batches of the mended graph are drawn from: generated neighbours follow the real nodes."""
-        hung = self.hung(graph.num_nodes)
-        adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, hung], [hung.T, None]], format="csr"))
-        owner = np.concatenate([graph.owner, graph.owner[self.parent]])
-        return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, self.features)
-
 
 @dataclass(frozen=True)
 class MendedGraph:
@@ -238,6 +231,13 @@ class MendedGraph:
         around = sp.diags_array(self.scale) @ (self.graph.adjacency @ own + self.hung @ new)
         real, made = sp.hstack([around, own]), sp.hstack([own[self.generated.parent], new])
         return sp.csr_matrix(real, dtype=np.float32), sp.csr_matrix(made, dtype=np.float32)
+
+    def neighbours(self, device: torch.device) -> Neighbours:
+        """What sampled batches are drawn from: generated neighbours follow the real nodes."""
+        graph, made = self.graph, self.generated
+        adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, self.hung], [self.hung.T, None]], format="csr"))
+        owner = np.concatenate([graph.owner, graph.owner[made.parent]])
+        return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, made.features)
 
     def view(self, rows: np.ndarray, device: torch.device) -> SageView:
         """What GraphSAGE needs to predict ``rows`` (union nodes, ascending).
@@ -289,24 +289,24 @@ class MendedGraph:
         )
 
 
-def distances(graph: UnionGraph, generated: Generated) -> dict[str, dict[str, list[float]]]:
+def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
     """How far the mean feature of a node's neighbours is from that in the base graph (FedSage, Table D1).
 
     Returns:
         Mean and std of the L2 distance, of the ``original`` graph and of the ``mended`` one, over ``all`` union nodes
         and over those that ``lost`` neighbours; no neighbours count as a mean of 0.
     """
-    base, hung = graph.base, generated.hung(graph.num_nodes)
+    graph, base = mended.graph, mended.graph.base
     whole, own = base.adjacency[graph.node], base.features[graph.node]
     parts: dict[str, list[np.ndarray]] = {"original": [], "mended": []}
     for start in range(0, graph.num_nodes, ROWS):
         part = slice(start, start + ROWS)
         truth = (whole[part] @ base.features).toarray() / _some(whole[part])
         real = (graph.adjacency[part] @ own).toarray()
-        made, degree = hung[part] @ generated.features, np.diff(graph.adjacency[part].indptr)
-        mended = (real + made) / _some(hung[part], degree)
+        made = mended.hung[part] @ mended.generated.features
+        mean = (real + made) / np.maximum(mended.degree[part], 1)[:, None].astype(np.float32)
         parts["original"].append(np.linalg.norm(real / _some(graph.adjacency[part]) - truth, axis=1))
-        parts["mended"].append(np.linalg.norm(mended - truth, axis=1))
+        parts["mended"].append(np.linalg.norm(mean - truth, axis=1))
     found = {name: np.concatenate(values) for name, values in parts.items()}
     lost = np.diff(whole.indptr) > np.diff(graph.adjacency.indptr)
     nodes = {"all": np.ones_like(lost), "lost": lost if lost.any() else ~lost}
@@ -316,9 +316,9 @@ def distances(graph: UnionGraph, generated: Generated) -> dict[str, dict[str, li
     }
 
 
-def _some(adjacency: sp.csr_matrix, more: np.ndarray | int = 0) -> np.ndarray:
-    """Entries of each row and ``more``, at least 1, ``[n, 1]``."""
-    count: np.ndarray = np.maximum(np.diff(adjacency.indptr) + more, 1)[:, None].astype(np.float32)
+def _some(adjacency: sp.csr_matrix) -> np.ndarray:
+    """Entries of each row, at least 1, ``[n, 1]``."""
+    count: np.ndarray = np.maximum(np.diff(adjacency.indptr), 1)[:, None].astype(np.float32)
     return count
 
 

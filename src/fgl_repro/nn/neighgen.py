@@ -47,7 +47,7 @@ class Locals:
         clients, (n, d) = len(ptr) - 1, features.shape
         owner = np.repeat(np.arange(clients), np.diff(ptr))
         inputs: Tensor | SparseOp
-        if features.nnz < views_of.SPARSE_BELOW * n * d:
+        if views_of.thin(features):
             columns = features.indices + np.repeat(owner * d, np.diff(features.indptr))
             inputs = SparseOp.of(
                 sp.csr_matrix((features.data, columns, features.indptr), shape=(n, clients * d)), device
@@ -245,8 +245,7 @@ class Others:
     def __init__(self, features: sp.csr_matrix, ptr: np.ndarray, device: torch.device) -> None:
         self.rows = torch.from_numpy(features.toarray()).to(device)
         self.ptr: list[int] = ptr.tolist()
-        sparse = features.nnz < views_of.SPARSE_BELOW * features.shape[0] * features.shape[1]
-        self._matrix = csr_tensor(features, device) if sparse else None
+        self._matrix = csr_tensor(features, device) if views_of.thin(features) else None
         self._half = (self.rows**2).sum(1, keepdim=True) / 2
 
     @torch.no_grad()

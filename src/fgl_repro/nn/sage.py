@@ -149,7 +149,7 @@ class Source:
         base = graph.base.features
         own = base[graph.node]
         both = sp.csr_matrix(sp.hstack([mean @ own, own], format="csr", dtype=np.float32))
-        if base.nnz < views_of.SPARSE_BELOW * base.shape[0] * base.shape[1]:
+        if views_of.thin(base):
             return Source(mean, degree, None, both)
         dense = torch.zeros(graph.num_nodes + 1, both.shape[1], device=device)
         dense[:-1] = torch.from_numpy(both.toarray()).to(device)

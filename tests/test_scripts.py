@@ -37,7 +37,7 @@ def keep(store: RecordStore, best: float, **choices: Any) -> None:
 def test_splits_count_printed_means_within_their_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All probes have one accuracy: mean and spread are known: 84 and 2 points; printed 84.16, 54.03, 39.0, 35.83."""
+    """All probes have one accuracy, so mean and spread are known: 84 and 2; printed 84.16, 54.03, 39.0, 35.83."""
     store = RecordStore(tmp_path / "records")
     for split, accuracy in enumerate((0.82, 0.86)):
         keep(store, overrides={"protocol.split_seed": split}, best=accuracy)

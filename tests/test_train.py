@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +56,15 @@ def shell(tmp_path: Path, cache: Path) -> Shell:
     return Shell(tmp_path, cache)
 
 
+def without_heavy_imports(shell: Shell, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``fgl-train``, which fails unless it does without torch, W&B and pandas; what is slow to start is one of them."""
+    probe = f"import sys; sys.argv[1:] = {list(words)!r}; from fgl_repro.train import main; main(); "
+    probe += "loaded = {'torch', 'wandb', 'pandas'} & set(sys.modules); sys.exit(f'imported {loaded}' if loaded else 0)"
+    command = [sys.executable, "-c", probe]
+    everything = {**shell.environment, "FGL_RECORDS": str(shell.store.folder), **environment}
+    return subprocess.run(command, cwd=shell.folder, env=everything, capture_output=True, text=True, timeout=120)
+
+
 @pytest.fixture
 def cora(real_graph: Callable[..., Any]) -> None:
     real_graph("cora")
@@ -77,10 +85,8 @@ def test_a_sweep_runs_once(shell: Shell, cora: None) -> None:
     }
     assert {record["key"] for record in shell.store.all()} == keys
     assert not (shell.folder / "wandb").exists(), "a sweep does not log as it goes"
-    start = time.perf_counter()
-    again = shell(*words)
-    assert time.perf_counter() - start < 5
-    assert again.returncode == 0
+    again = without_heavy_imports(shell, *words)
+    assert again.returncode == 0, again.stderr
     assert again.stdout.count("already recorded in") == 12
     assert {path: path.stat().st_mtime_ns for path in shell.store.files()} == written
 
@@ -105,23 +111,18 @@ def test_a_single_run_logs_live_and_a_forced_one_is_the_next_attempt(shell: Shel
     assert record["wandb"]["id"] == f"{record['key'][:12]}-1"
 
 
-def test_cfg_job_is_fast_and_needs_no_torch(shell: Shell) -> None:
-    start = time.perf_counter()
-    done = shell("--cfg", "job", "method=fedpub")
-    assert time.perf_counter() - start < 2
-    assert "l1: 0.001" in done.stdout
-    probe = "import sys; sys.argv[1:] = ['--cfg', 'job']; from fgl_repro.train import main; main(); "
-    probe += "sys.exit('torch' in sys.modules or 'wandb' in sys.modules or 'pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", probe], cwd=shell.folder, env=shell.environment, capture_output=True)
+def test_cfg_job_needs_no_torch(shell: Shell) -> None:
+    done = without_heavy_imports(shell, "--cfg", "job", "method=fedpub")
     assert done.returncode == 0, done.stderr
+    assert "l1: 0.001" in done.stdout
     assert shell.left() == set()
 
 
-def test_shell_completion_is_fast(shell: Shell) -> None:
+def test_shell_completion_needs_no_torch(shell: Shell) -> None:
     line = "fgl-train method=fed"
-    start = time.perf_counter()
-    done = shell("-sc", "query=bash", COMP_LINE=line, COMP_POINT=str(len(line)), COMP_CWORD="1")
-    assert time.perf_counter() - start < 2
+    asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_CWORD": "1"}
+    done = without_heavy_imports(shell, "-sc", "query=bash", **asked)
+    assert done.returncode == 0, done.stderr
     offered = {word.removeprefix("method=") for word in done.stdout.split()}
     assert {"fedavg", "fedpub", "fedntd", "feded"} <= offered
 

@@ -58,9 +58,10 @@ test: export OMP_NUM_THREADS = 1
 test: $(STAMP) ## run the tests (ARGS="-k records -x")
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(STAMP) ## ruff: rules and format
+lint: $(STAMP) ## ruff: rules and format; import-linter: who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 type: $(STAMP) ## mypy, strict
 	$(BIN)/mypy

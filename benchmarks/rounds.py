@@ -19,13 +19,14 @@ import torch
 
 from benchmarks import textbook
 from fgl_repro import config as configs
-from fgl_repro import data, setting
-from fgl_repro.device import prepare
-from fgl_repro.federation import World
+from fgl_repro import data
+from fgl_repro.core.device import prepare
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.federation import settings as setting
+from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.rounds import train
 from fgl_repro.nn import GCN, Views
-from fgl_repro.streams import torch_rng
 
 CASES = (("cora", 10), ("cora", 20), ("pubmed", 10))
 BLOCK = 5

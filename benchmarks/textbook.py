@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from fgl_repro.federation import World
+from fgl_repro.federation.world import World
 
 
 class TextbookGCN(nn.Module):

@@ -18,11 +18,11 @@ import sys
 from pathlib import Path
 
 from fgl_repro import config as configs
-from fgl_repro.compare import printed_mean
 from fgl_repro.config import Config
-from fgl_repro.errors import UserError
-from fgl_repro.records import RecordStore
-from fgl_repro.sweep import run_all
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.sweep import run_all
+from fgl_repro.tables.compare import printed_mean
 
 PANELS = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_client": "2c"}
 

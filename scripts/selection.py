@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from fgl_repro import config as configs
-from fgl_repro.compare import reference
-from fgl_repro.errors import UserError
-from fgl_repro.records import Record, RecordStore
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.tables.compare import reference
 
 PANELS = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_client": "2c"}
 AROUND = 5

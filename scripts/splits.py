@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from fgl_repro import charts
 from fgl_repro import config as configs
-from fgl_repro.compare import printed_mean
 from fgl_repro.config import Config
-from fgl_repro.errors import UserError
-from fgl_repro.records import RecordStore, write_atomic
-from fgl_repro.sweep import run_all
-from fgl_repro.tablespec import spelled
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import RecordStore, write_atomic
+from fgl_repro.runs.sweep import run_all
+from fgl_repro.tables.compare import printed_mean
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.spec import spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

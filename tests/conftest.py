@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from fgl_repro.data import load
-from fgl_repro.data.files import DataUnavailableError
-from fgl_repro.graph import Graph
+from fgl_repro.data.download import DataUnavailableError
+from fgl_repro.data.graph import Graph
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for torch, imported later, and for child processes
 

@@ -16,12 +16,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from fgl_repro import tuning
+from fgl_repro.cli.explain import explain
 from fgl_repro.config import Config, cell_of, conf_dir, key_of, register, science, typed
-from fgl_repro.errors import UserError
-from fgl_repro.explain import explain
-from fgl_repro.records import Record, RecordStore
-from fgl_repro.worker import out_of_memory
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.runs.worker import out_of_memory
 
 if TYPE_CHECKING:
     from hydra.conf import HydraConf
@@ -76,8 +76,8 @@ def _recorded(config: Config, store: RecordStore, key: str) -> Record | None:
 
 
 def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Record:
-    from fgl_repro.run import base_record, execute
-    from fgl_repro.tracking import Live
+    from fgl_repro.runs.execute import base_record, execute
+    from fgl_repro.runs.tracking import Live
 
     mode = config.logger.mode if live else "disabled"
     name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"

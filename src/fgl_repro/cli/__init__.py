@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from fgl_repro.errors import UserError
+from fgl_repro.core.errors import UserError
 
 
 def exit_status(tool: str, action: Callable[[], int]) -> int:

@@ -76,9 +76,9 @@ def _fetch(name: str, cache: Path, features: str) -> int:
 
 
 def _check(name: str, cache: Path, features: str) -> int:
-    from fgl_repro.data import files
+    from fgl_repro.core.errors import UserError
+    from fgl_repro.data import download as files
     from fgl_repro.data.process import build
-    from fgl_repro.errors import UserError
 
     graph = load(name, cache, features)
     good, unknown = files.checked(name, cache)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgl_repro.cli import asked, shown
-from fgl_repro.errors import UserError
+from fgl_repro.cli import output, request
+from fgl_repro.core.errors import UserError
 
 if TYPE_CHECKING:
-    from fgl_repro.records import Record
+    from fgl_repro.runs.store import Record
 
 EXAMPLES = """examples:
   fgl-table run table1 --datasets cora --clients 3 --jobs 2   do what is missing, print it beside the paper
@@ -108,10 +108,10 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    asks = asked.several(args)
+    asks = request.several(args)
     if not args.fast:
         return _fill(args, asks)
-    corners = [asked.Ask(ask.part.smoke(), ask.part.smoke(), ask.protocol) for ask in asks]
+    corners = [request.Ask(ask.part.smoke(), ask.part.smoke(), ask.protocol) for ask in asks]
     with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
         args.records, args.results = Path(folder) / "records", Path(folder) / "results"
         status = _fill(args, corners)
@@ -119,54 +119,55 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-def _fill(args: argparse.Namespace, asks: list[asked.Ask]) -> int:
+def _fill(args: argparse.Namespace, asks: list[request.Ask]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
-    from fgl_repro import tables
-    from fgl_repro.sweep import run_all
+    from fgl_repro.runs.sweep import run_all
+    from fgl_repro.tables import results as tables
 
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
-    store, ok = asked.store(args), True
+    store, ok = request.store(args), True
     candidates = [config for ask in asks for config in tables.candidate_runs(ask.part, ask.protocol)]
     if candidates:
-        summary = run_all(asked.prepared(candidates, args), args.jobs, store)
+        summary = run_all(request.prepared(candidates, args), args.jobs, store)
         ok = summary.ok
         if summary.interrupted:
             return INTERRUPTED
     found = [tables.chosen_runs(ask.part, ask.protocol, store) for ask in asks]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
-    summary = run_all(asked.prepared(configs, args), args.jobs, store)
+    summary = run_all(request.prepared(configs, args), args.jobs, store)
     if summary.interrupted:
         return INTERRUPTED
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
-    archive = asked.archive(args, asks[0].spec.paper, lenient=True)
+    archive = request.archive(args, asks[0].spec.paper, lenient=True)
     written = []
     for ask in asks:
-        whole = shown.fill(ask.spec, ask.protocol, archive)
-        written = shown.write(whole, args.results)
+        whole = output.fill(ask.spec, ask.protocol, archive)
+        written = output.write(whole, args.results)
         if len(asks) == 1:
-            shown.show(shown.narrowed(whole, ask, archive), only_rows=args.only_rows)
+            output.show(output.narrowed(whole, ask, archive), only_rows=args.only_rows)
         else:
-            print("{}: {} of {} numbers.".format(ask.spec.name, *shown.cells(whole)))
-    told = f"Written to {written[0].parent}." if len(asks) > 1 else shown.told(written)
+            print("{}: {} of {} numbers.".format(ask.spec.name, *output.cells(whole)))
+    told = f"Written to {written[0].parent}." if len(asks) > 1 else output.told(written)
     print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else told)
     return 0 if ok and summary.ok else 1
 
 
 def _show(args: argparse.Namespace) -> int:
-    ask = asked.one(args)
-    shown.show(shown.fill(ask.part, ask.protocol, asked.archive(args, ask.spec.paper)), only_rows=args.only_rows)
+    ask = request.one(args)
+    output.show(output.fill(ask.part, ask.protocol, request.archive(args, ask.spec.paper)), only_rows=args.only_rows)
     return 0
 
 
 def _missing(args: argparse.Namespace) -> int:
-    from fgl_repro import tables, tuning
     from fgl_repro.config import Config, key_of
+    from fgl_repro.runs import tuning
+    from fgl_repro.tables import results as tables
 
-    store = asked.store(args)
+    store = request.store(args)
     configs: dict[str, Config] = {}
-    for ask in asked.several(args):
+    for ask in request.several(args):
         for config in tables.runs(ask.part, ask.protocol):
             key = key_of(config)
             if key not in configs or configs[key].runtime.curves != "all":
@@ -174,28 +175,29 @@ def _missing(args: argparse.Namespace) -> int:
     for config in configs.values():
         chosen = tuning.choose(config, store)
         if chosen is None or not store.enough(store.load(key_of(chosen)), config.runtime.curves):
-            print(asked.command_of(config))
+            print(request.command_of(config))
     return 0
 
 
 def _compare(args: argparse.Namespace) -> int:
-    for number, ask in enumerate(asked.several(args)):
-        archive = asked.archive(args, ask.spec.paper)
-        whole = shown.fill(ask.spec, ask.protocol, archive)
-        written = shown.write(whole, args.results)
-        print("\n" * bool(number) + shown.summary(shown.narrowed(whole, ask, archive)))
-        print(f"\n{shown.told(written)}")
+    for number, ask in enumerate(request.several(args)):
+        archive = request.archive(args, ask.spec.paper)
+        whole = output.fill(ask.spec, ask.protocol, archive)
+        written = output.write(whole, args.results)
+        print("\n" * bool(number) + output.summary(output.narrowed(whole, ask, archive)))
+        print(f"\n{output.told(written)}")
     return 0
 
 
 def _push(args: argparse.Namespace) -> int:
     import pandas
 
-    from fgl_repro import tables, tracking
     from fgl_repro.config import key_of
+    from fgl_repro.runs import tracking
+    from fgl_repro.tables import results as tables
 
-    ask = asked.one(args)
-    spec, protocol, store = ask.spec, ask.protocol, asked.store(args)
+    ask = request.one(args)
+    spec, protocol, store = ask.spec, ask.protocol, request.store(args)
     configs, _ = tables.chosen_runs(ask.part, protocol, store)
     pushed = 0
     for key in dict.fromkeys(key_of(config) for config in configs):
@@ -206,66 +208,69 @@ def _push(args: argparse.Namespace) -> int:
             store.save(record)
             pushed += 1
     if pushed:
-        filled = shown.fill(spec, protocol, asked.archive(args, spec.paper))
+        filled = output.fill(spec, protocol, request.archive(args, spec.paper))
         name, tags = f"{spec.sort}-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
-        tracking.push_table(pandas.DataFrame(shown.rows(filled)), name, mode=args.mode, tags=tags)
+        tracking.push_table(pandas.DataFrame(output.rows(filled)), name, mode=args.mode, tags=tags)
     print(f"{pushed} runs{' and the table' if pushed else ''} logged ({args.mode}).")
     return 0
 
 
 def _pack(args: argparse.Namespace) -> int:
-    from fgl_repro import curves, records, tables
+    from fgl_repro.runs import curves
+    from fgl_repro.runs import store as records
+    from fgl_repro.tables import results as tables
 
-    store = asked.store(args)
-    for paper, specs in asked.papers(args.table).items():
-        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in asked.protocols(spec)]
-        path = asked.packed(args, paper)
+    store = request.store(args)
+    for paper, specs in request.papers(args.table).items():
+        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in request.protocols(spec)]
+        path = request.packed(args, paper)
         keys = {key for _, part in found for key in part}
         count = records.pack((r for key in sorted(keys) if (r := store.load(key)) is not None), path)
         print(f"{path} holds {count} runs.")
         full = {key: store.curves(key) for key in sorted(keys) if store.enough(store.load(key), "all")}
-        count = curves.pack(full, asked.packed_curves(args, paper))
+        count = curves.pack(full, request.packed_curves(args, paper))
         if count:
-            print(f"{asked.packed_curves(args, paper)} holds the curves of {count} runs.")
+            print(f"{request.packed_curves(args, paper)} holds the curves of {count} runs.")
     return 0
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    from fgl_repro import curves, records
+    from fgl_repro.runs import curves
+    from fgl_repro.runs import store as records
 
-    for paper in asked.papers(args.table):
-        count = records.unpack(asked.packed(args, paper), args.records)
+    for paper in request.papers(args.table):
+        count = records.unpack(request.packed(args, paper), args.records)
         print(f"{count} new records in {args.records}.")
-        curves.unpack(asked.packed_curves(args, paper), asked.store(args))
+        curves.unpack(request.packed_curves(args, paper), request.store(args))
     return 0
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fgl_repro import report
+    from fgl_repro.tables import report
 
-    for paper, specs in asked.papers(None).items():
-        archive = asked.archive(args, paper)
-        filled = [shown.fill(spec, protocol, archive) for spec in specs for protocol in asked.protocols(spec)]
+    for paper, specs in request.papers(None).items():
+        archive = request.archive(args, paper)
+        filled = [output.fill(spec, protocol, archive) for spec in specs for protocol in request.protocols(spec)]
         print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
-    from fgl_repro import tables
+    from fgl_repro.tables import results as tables
 
     rows = []
-    for paper, specs in asked.papers(None).items():
-        archive = asked.archive(args, paper)
+    for paper, specs in request.papers(None).items():
+        archive = request.archive(args, paper)
         for spec in specs:
-            for protocol in asked.protocols(spec):
-                done, wanted = shown.cells(shown.fill(spec, protocol, archive))
+            for protocol in request.protocols(spec):
+                done, wanted = output.cells(output.fill(spec, protocol, archive))
                 rows.append([spec.name, protocol, f"{paper}, {spec.heading}: {spec.title}", f"{done} of {wanted}"])
     print(tables.grid_text(["table", "protocol", "what", "cells"], rows, numbers_from=3))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
-    store = asked.store(args)
+    store = request.store(args)
     damaged = store.check()
     for sentence in damaged:
         print(f"fgl-table: {sentence}", file=sys.stderr)
@@ -274,10 +279,10 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rerun(args: argparse.Namespace) -> int:
-    from fgl_repro.rerun import rerun
-    from fgl_repro.sweep import label
+    from fgl_repro.runs.rerun import rerun
+    from fgl_repro.runs.sweep import label
 
-    record: Record = asked.store(args).find(args.key)
+    record: Record = request.store(args).find(args.key)
     found = rerun(record)
     what = f"{record['key'][:8]} {label(record['config'])}"
     if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fgl_repro.data.catalog import COMPONENTS, FEATURES, NAMES, Facts, facts
 
 if TYPE_CHECKING:
-    from fgl_repro.graph import Graph
+    from fgl_repro.data.graph import Graph
 
 __all__ = ["COMPONENTS", "FEATURES", "NAMES", "Facts", "facts", "load"]
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.errors import UserError
+from fgl_repro.core.errors import UserError
 
 STORED = Path(__file__).parent / "stored"
 NAMES = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics", "actor", "arxiv")

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from fgl_repro.data import files
+from fgl_repro.core.errors import UserError
+from fgl_repro.data import download as files
 from fgl_repro.data.catalog import COMPONENTS, FEATURES, Facts, facts
-from fgl_repro.data.source import RawGraph
-from fgl_repro.errors import UserError
-from fgl_repro.graph import Graph, induced
+from fgl_repro.data.graph import Graph, induced
+from fgl_repro.data.sources.source import RawGraph
 
 CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
 

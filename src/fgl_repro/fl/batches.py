@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgl_repro.streams import numpy_rng
+from fgl_repro.core.streams import numpy_rng
 
 if TYPE_CHECKING:
-    from fgl_repro.federation import World
+    from fgl_repro.federation.world import World
 
 
 @dataclass(frozen=True)

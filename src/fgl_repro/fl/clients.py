@@ -11,16 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.batches import Batch, Batches
 from fgl_repro.fl.optim import StackedAdam, step
-from fgl_repro.nn.model import Model, Params
+from fgl_repro.nn.models.model import Model, Params
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.sampling import Neighbours
-from fgl_repro.streams import numpy_rng, torch_rng
 
 if TYPE_CHECKING:
-    from fgl_repro.config import ProtocolConfig
-    from fgl_repro.federation import UnionGraph, World
+    from fgl_repro.core.schema import ProtocolConfig
+    from fgl_repro.federation.world import UnionGraph, World
     from fgl_repro.fl.method import Method
     from fgl_repro.nn.view import View, Views
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass
@@ -41,6 +41,16 @@ class Weights(Message):
 
     def tensors(self) -> Params:
         return self.weights
+
+
+@dataclass
+class Features(Message):
+    """Rows of features or of sums; ``numbers`` of them at a client, on average."""
+
+    numbers: float
+
+    def bytes_by_field(self) -> dict[str, int]:
+        return {"features": round(4 * self.numbers)}
 
 
 @dataclass

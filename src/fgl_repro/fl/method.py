@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fgl_repro.errors import UserError
+from fgl_repro import nn
+from fgl_repro.core.errors import UserError
 from fgl_repro.fl.messages import Exchange, Message
-from fgl_repro.lazy import nn
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Generator, Tensor
 
-    from fgl_repro.federation import World
+    from fgl_repro.federation.world import World
     from fgl_repro.fl.clients import Clients
     from fgl_repro.nn import Neighbours
-    from fgl_repro.nn.model import Model, Params
+    from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View, Views
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fgl_repro.lazy import torch
+from fgl_repro.core.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 def average(params: Params, share: Tensor) -> Params:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
-from torch.optim.adam import adam
+from fgl_repro.core.lazy import torch
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 class StackedAdam:
@@ -40,7 +39,6 @@ class StackedAdam:
         self._steps = [torch.zeros((), device=p.device) for p in self.params]
         self._ragged = False
 
-    @torch.no_grad()
     def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
         everybody = active is None or bool(active.all())
@@ -52,8 +50,10 @@ class StackedAdam:
             return
         who = [k for k in range(self.clients) if active is None or active[k]]
         each = [(t, k) for t in range(len(self.params)) for k in who]
+        with torch.no_grad():
+            params = [self.params[t][k] for t, k in each]
         self._adam(
-            [self.params[t][k] for t, k in each],
+            params,
             [grads[t][k] for t, k in each],
             [self.first[t][k] for t, k in each],
             [self.second[t][k] for t, k in each],
@@ -65,23 +65,26 @@ class StackedAdam:
     ) -> None:
         if not params:
             return
+        from torch.optim.adam import adam
+
         beta1, beta2 = self.betas
-        adam(
-            params,
-            grads,
-            first,
-            second,
-            [],
-            steps,
-            fused=True,
-            amsgrad=False,
-            beta1=beta1,
-            beta2=beta2,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            eps=self.eps,
-            maximize=False,
-        )
+        with torch.no_grad():
+            adam(
+                params,
+                grads,
+                first,
+                second,
+                [],
+                steps,
+                fused=True,
+                amsgrad=False,
+                beta1=beta1,
+                beta2=beta2,
+                lr=self.lr,
+                weight_decay=self.weight_decay,
+                eps=self.eps,
+                maximize=False,
+            )
 
 
 def step(adams: Sequence[StackedAdam], loss: Tensor, active: np.ndarray | None = None) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fgl_repro.errors import UserError
+from fgl_repro.core.errors import UserError
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.method import Method
-from fgl_repro.metrics import accuracy
-from fgl_repro.nn.model import Params
+from fgl_repro.fl.metrics import accuracy
+from fgl_repro.nn.models.model import Params
 
 Report = Callable[[int, dict[str, float]], None]
 

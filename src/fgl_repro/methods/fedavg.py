@@ -20,16 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fgl_repro.core.lazy import torch
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.mixing import average
-from fgl_repro.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass

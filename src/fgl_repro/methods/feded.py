@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.lazy import functional as F
-from fgl_repro.lazy import torch
+from fgl_repro.core.lazy import functional as F
+from fgl_repro.core.lazy import torch
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:

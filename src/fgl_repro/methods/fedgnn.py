@@ -21,21 +21,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.fl.messages import Exchange, Message, Weights
+from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.fl.messages import Exchange, Features, Message, Weights
 from fgl_repro.fl.mixing import average
-from fgl_repro.lazy import nn, torch
 from fgl_repro.methods.fedavg import FedAvg
-from fgl_repro.methods.fedgcn import Features
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from fgl_repro.federation import World
+    from fgl_repro.federation.world import World
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.halo import Widened
-    from fgl_repro.nn.model import Model, Params
+    from fgl_repro.methods.fedgcn import halo
+    from fgl_repro.methods.fedgcn.halo import Widened
+    from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View, Views
+else:
+    halo = lazy("fgl_repro.methods.fedgcn.halo")
 
 
 @dataclass
@@ -62,7 +64,7 @@ class FedGNN(FedAvg):
 
     def widened(self, views: Views, world: World) -> Widened:
         """The clients' widened graphs, made once."""
-        return views.once(world.graph, "widened", lambda: nn.widened(world.graph))
+        return views.once(world.graph, "widened", lambda: halo.widened(world.graph))
 
     def begin(self, clients: Clients) -> Exchange:
         added = self.widened(clients.views, clients.world).graph.num_nodes - clients.world.graph.num_nodes

@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fgl_repro import nn
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.lazy import nn
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass

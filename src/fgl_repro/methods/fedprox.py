@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass

@@ -21,9 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fgl_repro.core.lazy import torch
 from fgl_repro.fl.messages import Exchange, Message, Weights
 from fgl_repro.fl.mixing import cosine, flat, mix
-from fgl_repro.lazy import torch
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from fgl_repro.methods.fedsageplus import FedSagePlus
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.model import Params
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass

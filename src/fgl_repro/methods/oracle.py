@@ -22,7 +22,7 @@ import numpy as np
 from fgl_repro.fl.method import Method
 
 if TYPE_CHECKING:
-    from fgl_repro.federation import World
+    from fgl_repro.federation.world import World
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Oracle(Method):
     variant: str = "whole"
 
     def world(self, world: World) -> World:
-        from fgl_repro.federation import UnionGraph  # here, as shell completion must not wait for scipy
+        from fgl_repro.federation.world import UnionGraph  # here, as shell completion must not wait for scipy
 
         base, nodes = world.graph.base, world.graph.node
         everything = np.arange(base.num_nodes)

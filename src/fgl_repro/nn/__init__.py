@@ -1,50 +1,54 @@
-"""Stacked networks: K models as tensors with a leading client axis."""
+"""Stacked networks: K models as tensors with a leading client axis. A name loads torch only when it is used."""
 
-from fgl_repro.nn.gcn import GCN
-from fgl_repro.nn.halo import Halo, halo_of, widened
-from fgl_repro.nn.matching import pretrained
-from fgl_repro.nn.mending import Generated, Impaired, MendedGraph, distances, locals_of
-from fgl_repro.nn.model import CLASSIFIER, Model, Params
-from fgl_repro.nn.neighgen import NeighGen, Others, Pool
-from fgl_repro.nn.ops import fan_in, glorot, stack
-from fgl_repro.nn.prompts import generators, prompts
-from fgl_repro.nn.prototypes import PrototypeNet
-from fgl_repro.nn.ragged import Draws
-from fgl_repro.nn.random_graph import RandomGraph, random_graph
-from fgl_repro.nn.sage import SAGE
-from fgl_repro.nn.sage_halves import SageHalves
-from fgl_repro.nn.sampling import Neighbours
-from fgl_repro.nn.view import View, Views
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fgl_repro.nn.models.gcn import GCN
+    from fgl_repro.nn.models.model import CLASSIFIER, Model, Params
+    from fgl_repro.nn.models.sage import SAGE
+    from fgl_repro.nn.models.sage_halves import SageHalves
+    from fgl_repro.nn.ops import fan_in, glorot, stack
+    from fgl_repro.nn.ragged import Draws
+    from fgl_repro.nn.sampling import Neighbours
+    from fgl_repro.nn.view import View, Views
+
+_HOMES = {
+    "CLASSIFIER": "models.model",
+    "GCN": "models.gcn",
+    "Model": "models.model",
+    "Params": "models.model",
+    "SAGE": "models.sage",
+    "SageHalves": "models.sage_halves",
+    "fan_in": "ops",
+    "glorot": "ops",
+    "stack": "ops",
+    "Draws": "ragged",
+    "Neighbours": "sampling",
+    "View": "view",
+    "Views": "view",
+}
 
 __all__ = [
     "CLASSIFIER",
     "GCN",
     "SAGE",
     "Draws",
-    "Generated",
-    "Halo",
-    "Impaired",
-    "MendedGraph",
     "Model",
-    "NeighGen",
     "Neighbours",
-    "Others",
     "Params",
-    "Pool",
-    "PrototypeNet",
-    "RandomGraph",
     "SageHalves",
     "View",
     "Views",
-    "distances",
     "fan_in",
-    "generators",
     "glorot",
-    "halo_of",
-    "locals_of",
-    "pretrained",
-    "prompts",
-    "random_graph",
     "stack",
-    "widened",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgl_repro.federation import UnionGraph
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn import view as views_of
-from fgl_repro.nn.sage import SageView
+from fgl_repro.nn.models.sage import SageView
 from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.nn.view import Padded
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgl_repro.federation import UnionGraph
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
 
 T = TypeVar("T")

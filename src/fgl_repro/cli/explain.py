@@ -1,0 +1,56 @@
+"""What Hydra and OmegaConf refuse, in one sentence that names the fix."""
+
+from __future__ import annotations
+
+import re
+
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from fgl_repro.config import options
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import GROUPS, unknown
+
+NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
+
+
+def explain(error: BaseException) -> str:
+    """Any refusal as one sentence."""
+    if isinstance(error, UserError):
+        return " ".join(str(error).split()).rstrip(".") + "."
+    if isinstance(error, OverrideParseException):
+        return f"the override '{error.override}' cannot be read: {_first(error)}."
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _missing(error.missing_cfg_file, list(error.options or ()), str(error))
+    cause = error.__cause__
+    said = str(error)
+    told = re.search(r"Could not override '([^']+)'", said)
+    if told and isinstance(cause, OmegaConfBaseException) and isinstance(cause.object_type, type):
+        return unknown(str(cause.full_key or told[1]), cause.object_type)
+    told = re.search(r"Error merging override (\S+)", said)
+    if told and cause is not None:
+        return f"{told[1]}: {_first(cause)}."
+    if isinstance(error, MissingMandatoryValue):
+        key = str(error.full_key)
+        choices = f", one of {', '.join(options(key))}" if key in GROUPS else ""
+        return f"{key} is missing: give {key}=...{choices}."
+    parts = [_first(error), *([_first(cause)] if isinstance(cause, Exception) else [])]
+    return f"{': '.join(dict.fromkeys(part for part in parts if part))}."
+
+
+def _missing(named: str, available: list[str], said: str) -> str:
+    """A choice that no yaml file has."""
+    group, _, option = named.rpartition("/")
+    names = options(group) or sorted(name for name in available if not name.startswith("_"))
+    where = re.match(r"In '([^']+)'", said)
+    choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
+    plugins = "; further ones come with pip install 'fgl_repro[launchers]'" if group.startswith("hydra/") else ""
+    inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
+    return f"{group}={option} does not exist{inside}: {choose}{plugins}."
+
+
+def _first(error: BaseException) -> str:
+    """The first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = " ".join(line for line in lines if not line.startswith("See https://"))
+    return " ".join(NOISE.sub("", text).split()).rstrip(".")

@@ -1,0 +1,58 @@
+"""Where a run computes, and the process-wide switches that go with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+import torch
+
+from fgl_repro.core.errors import UserError
+
+
+def pick_device(name: str, slot: int = 0) -> torch.device:
+    """``auto``: a GPU if there is one (worker ``slot`` takes GPU ``slot mod n``), else the CPU; or a device by name.
+
+    Raises:
+        UserError: The named device does not exist here.
+    """
+    count = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda", slot % count) if count else torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"runtime.device={name} is not a device: use auto, cpu, cuda or cuda:N.") from None
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise UserError(f"runtime.device={name}, but torch sees {count} GPUs here: use runtime.device=cpu or auto.")
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"runtime.device={name} is not supported: use auto, cpu, cuda or cuda:N.")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
+    """Set threads and determinism, count denormals as zero, and keep freed memory in the process between steps.
+
+    Adam's moments of a weight that has no gradient any more halve until they are denormal, after some hundred small
+    batches, and the CPU is ten times slower with such numbers. Where accuracy is concerned they are zero.
+    """
+    torch.set_flush_denormal(True)  # before torch starts its other threads, which take it over from this one
+    torch.set_num_threads(threads)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    _keep_freed_memory()
+
+
+def _keep_freed_memory() -> None:
+    """Tell glibc not to hand gradient-sized blocks back to the system after every step: page faults cost more."""
+    if sys.platform == "linux":
+        try:
+            libc = ctypes.CDLL("libc.so.6")
+            libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+            libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+        except (OSError, AttributeError):
+            pass

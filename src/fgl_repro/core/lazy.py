@@ -1,0 +1,29 @@
+"""Torch and what needs it, imported on first use: ``--cfg job`` and shell completion must not wait for them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["functional", "lazy", "torch"]
+
+
+class _Lazy:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+def lazy(name: str) -> Any:
+    """The module called ``name``, imported when the first of its attributes is asked for."""
+    return _Lazy(name)
+
+
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as functional
+else:
+    torch = lazy("torch")
+    functional = lazy("torch.nn.functional")

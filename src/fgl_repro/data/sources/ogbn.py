@@ -1,0 +1,53 @@
+"""ogbn-arxiv: Hu et al., "Open Graph Benchmark: Datasets for Machine Learning on Graphs" (NeurIPS 2020).
+
+Read with ``ogb``'s reader for PyG and not with its data set class, which asks on the terminal before it goes on with
+files that it did not unpack itself, and unpickles what it has processed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from fgl_repro.data.sources.source import RawGraph, Source
+
+_FILES = tuple(f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list"))
+
+
+def read(folder: Path) -> RawGraph:
+    """The graph in a folder of ``ogb``'s raw files, each paper's citations in one direction, as they are stored.
+
+    Raises:
+        ValueError: The files do not belong together.
+    """
+    # Once imported, ogb asks a package index for newer versions, in a thread without a time limit; it does not where
+    # this module cannot be imported.
+    sys.modules.setdefault("outdated", None)  # type: ignore[arg-type]
+    import pandas
+    from ogb.io.read_graph_pyg import read_graph_pyg
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # its progress
+        (data,) = read_graph_pyg(str(folder))
+    labels = pandas.read_csv(folder / "node-label.csv.gz", header=None)[0].to_numpy(np.int64)
+    features, edges, nodes = data.x.numpy(), data.edge_index.numpy(), data.num_nodes
+    if not len(features) == len(labels) == nodes or labels.min() < 0:
+        raise ValueError(f"{nodes} nodes, {len(features)} lines of features, {len(labels)} labels from {labels.min()}")
+    if len(edges) != 2 or edges.min() < 0 or edges.max() >= nodes:
+        raise ValueError(f"{nodes} nodes, edges from {edges.min()} to {edges.max()} in {len(edges)} columns")
+    return RawGraph(sp.csr_matrix(features, dtype=np.float32), edges, labels, num_classes=int(labels.max()) + 1)
+
+
+SOURCES = {
+    "arxiv": Source(
+        folder="ogbn_arxiv/raw",
+        archive="http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
+        urls={file: f"arxiv/raw/{file}" for file in _FILES},
+        pinned=False,
+        read=lambda root: read(root / "ogbn_arxiv" / "raw"),
+    )
+}

@@ -1,0 +1,83 @@
+"""Partitioners: which nodes of a graph each client gets. One module a partitioner, found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from fgl_repro.core import registry as scan
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph, array_hash
+
+#: ``assign(graph, parts, seed)`` of a partitioner module, and where it came from: part of each node ``[N]``, or, where
+#: parts may share nodes, the ascending nodes of each.
+Assign = Callable[[Graph, int, int], tuple[np.ndarray | list[np.ndarray], str]]
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The nodes of each part and what identifies them.
+
+    Attributes:
+        nodes: Nodes of each part, int64, ascending; none is empty, and a node may be in several or in none.
+        source: Who computed it, for example ``stored METIS 5.1.0`` or ``random``.
+        hash: First ten hex digits of a SHA-256: of the part of each node as raw bytes (uint8; uint16 above 256 parts)
+            where every node has just one, else of the sizes and then the nodes of the parts (int32).
+        cut: Undirected edges that are inside no part.
+        sizes: Nodes of each part.
+    """
+
+    nodes: tuple[np.ndarray, ...]
+    source: str
+    hash: str
+    cut: int
+    sizes: tuple[int, ...]
+
+
+def membership(name: str, graph: Graph, parts: int, seed: int) -> Membership:
+    """Divide ``graph`` into ``parts`` with the partitioner ``name``.
+
+    Args:
+        name: Module of this package (``published``, ``metis``, ``random``, ``overlap``, ...).
+        graph: Graph to divide.
+        parts: Number of parts; a setting with a new client asks for one more than there are clients.
+        seed: Seed of partitioners that draw at random; stored memberships ignore it.
+
+    Raises:
+        UserError: Unknown partitioner, fewer than one part, more parts than nodes, or an empty part.
+    """
+    assign: Assign = scan.find(__name__, name, "assign", "partitioner.name")
+    if parts < 1:
+        raise UserError(f"{parts} parts were asked for; partitioner.clients must be at least 1.")
+    if parts > graph.num_nodes:
+        raise UserError(
+            f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts; lower partitioner.clients."
+        )
+    assigned, source = assign(graph, parts, seed)
+    if isinstance(assigned, np.ndarray):
+        hashed: tuple[np.ndarray, ...] = (assigned.astype("u1" if parts <= 256 else "<u2"),)
+        nodes = tuple(np.flatnonzero(assigned == k) for k in range(parts))
+    else:
+        nodes = tuple(assigned)
+        hashed = (np.array([len(own) for own in nodes], dtype="<i4"), np.concatenate(nodes).astype("<i4"))
+    sizes = tuple(len(own) for own in nodes)
+    if min(sizes) == 0:
+        raise UserError(
+            f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty; "
+            "lower partitioner.clients or take another partitioner.name."
+        )
+    return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)
+
+
+def edge_cut(graph: Graph, nodes: Sequence[np.ndarray]) -> int:
+    """Undirected edges of ``graph`` whose ends share none of the parts with these ``nodes``."""
+    upper = sp.triu(graph.adjacency, format="coo")
+    inside = np.zeros(upper.nnz, dtype=bool)
+    for own in nodes:
+        has = np.zeros(graph.num_nodes, dtype=bool)
+        has[own] = True
+        inside |= has[upper.row] & has[upper.col]
+    return int(np.count_nonzero(~inside))

@@ -1,0 +1,91 @@
+"""Louvain communities, and FedSage's packing of them into owners of about equal size.
+
+Zhang et al., NeurIPS 2021, section 5.1, say no more than that; the rules are those of the released code. S = N // M:
+
+1. Communities longer than S - 20 nodes are cut into pieces of S - 20 (nodes in the graph's order).
+2. Pieces, longest first, go to the owner at hand. Owners with S nodes or more are done; the next one is at hand while
+   the piece would bring this one to S + 20 or more. The code loops for ever if no owner can take it; here the one with
+   the fewest nodes does.
+3. Class by class, an owner with fewer than two nodes of the class gets one, the last, from each owner with more than
+   two.
+
+The code's Louvain is python-louvain, unseeded; this one is networkx's, with the stream ``louvain`` of the seed.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import numpy as np
+
+from fgl_repro.core.streams import stream_seed
+from fgl_repro.data.graph import Graph
+
+DELTA = 20
+"""By how many nodes pieces are smaller, and owners may grow larger, than S; at most half of S."""
+LEAST = 2
+"""Nodes of each class that every owner should have."""
+
+
+def communities(graph: Graph, seed: int) -> list[np.ndarray]:
+    """Disjoint node sets of largest modularity (Blondel et al., 2008), largest first, each ascending int64."""
+    import networkx as nx
+
+    found = nx.community.louvain_communities(nx.from_scipy_sparse_array(graph.adjacency), seed=seed)
+    arrays = [np.array(sorted(nodes), dtype=np.int64) for nodes in found]
+    return sorted(arrays, key=lambda nodes: (-len(nodes), int(nodes[0])))
+
+
+def assign(graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+    """Owners of about equal size, int64 ``[N]``; one part is the whole graph."""
+    size = graph.num_nodes // parts
+    delta = min(DELTA, size // 2)
+    source = f"Louvain (networkx {version('networkx')}), pieces of at most N/M - {delta}, packed"
+    if parts == 1:
+        return np.zeros(graph.num_nodes, dtype=np.int64), source
+    part = np.empty(graph.num_nodes, dtype=np.int64)
+    found = communities(graph, stream_seed("louvain", seed) % 2**32)
+    for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
+        part[nodes] = owner
+    return repaired(part, graph.labels, parts), f"{source}, {LEAST} nodes of each class"
+
+
+def cut(found: list[np.ndarray], most: int) -> list[np.ndarray]:
+    """Pieces of at most ``most`` nodes, longest first."""
+    pieces = [nodes[start : start + most] for nodes in found for start in range(0, len(nodes), most)]
+    return sorted(pieces, key=lambda nodes: -len(nodes))
+
+
+def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[np.ndarray]:
+    """The nodes of each owner, in the order in which they came."""
+    held: list[list[np.ndarray]] = [[] for _ in range(parts)]
+    count, open_to, at = [0] * parts, list(range(parts)), 0
+    for piece in pieces:
+        while len(open_to) > 1 and count[open_to[at]] >= size:
+            del open_to[at]
+            at %= len(open_to)
+        for _ in open_to:
+            if count[open_to[at]] + len(piece) < size + delta:
+                break
+            at = (at + 1) % len(open_to)
+        else:
+            at = min(range(len(open_to)), key=lambda i: count[open_to[i]])
+        owner = open_to[at]
+        held[owner].append(piece)
+        count[owner] += len(piece)
+    return [np.concatenate(own) if own else np.empty(0, dtype=np.int64) for own in held]
+
+
+def repaired(part: np.ndarray, labels: np.ndarray, parts: int) -> np.ndarray:
+    """Owners ``[N]`` among whom single nodes of rare classes were moved (rule 3)."""
+    part = part.copy()
+    for label in np.unique(labels):
+        held = [np.flatnonzero((part == owner) & (labels == label)).tolist() for owner in range(parts)]
+        for owner, own in enumerate(held):
+            if len(own) >= LEAST:
+                continue
+            for donor in held:
+                if len(donor) > LEAST:
+                    part[donor[-1]] = owner
+                    own.append(donor.pop())
+    return part

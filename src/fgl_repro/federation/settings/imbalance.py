@@ -1,0 +1,105 @@
+"""FedLoG's reliability study: one class made rare or common at every client, test nodes told apart by degree.
+
+"Subgraph Federated Learning for Local Generalization" (ICLR 2025), section 3.1, Eq. 14 and appendix A.8. We know that
+the rate r runs over -5..5 in tenths of the smallest class and that lambda = 3; the rest is our reading:
+
+* Parts and roles are those of the world ``plain``. At each client m is the number of training nodes of the smallest
+  class that has any, and every class is first cut to m, so that r = 0 is balanced.
+* r < 0: the target class keeps round(m (1 - |r| / 10)) training nodes, the other classes m: it is a tail class.
+* r > 0: the target class keeps m, the other classes round(m (1 - |r| / 10)): it is a head class.
+* At least one node is kept, and classes without training node stay without. Dropped nodes stay in the graph, unused.
+* Which nodes go is drawn once for all targets and rates: a smaller set is a subset of a larger one.
+* Degree is that in the client's own graph: tail degree up to lambda, head degree above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import numpy_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import membership
+from fgl_repro.federation.settings import common
+from fgl_repro.federation.settings.common import Imbalance, Plan, Training
+from fgl_repro.federation.split import TEST, TRAIN, UNUSED
+from fgl_repro.federation.world import Probe, World
+
+STEPS = 10  # a rate of 1 is one of so many parts of the smallest class
+
+
+def build(plan: Plan) -> World:
+    """Probes ``seen_graph``, then ``head_degree``, ``tail_degree``, and both for the target class only."""
+    check(plan.imbalance, plan.graph)
+    members = membership(plan.partitioner, plan.graph, plan.clients, plan.split_seed)
+    whole = common.training(plan, list(members.nodes))
+    learned = thinned(whole, plan.imbalance, plan.split_seed)
+    probes = (common.seen_graph(learned), *degree_probes(learned, plan.imbalance))
+    return common.as_world(learned, members, probes, {"train_classes": trained(learned).tolist()})
+
+
+def check(imbalance: Imbalance, graph: Graph) -> None:
+    """Refuse what cannot be built.
+
+    Raises:
+        UserError: The target is no class of ``graph``, the rate would leave no node, or the degree is negative.
+    """
+    if not 0 <= imbalance.target < graph.num_classes:
+        raise UserError(
+            f"setting.target={imbalance.target} is no class of {graph.name}: give 0 to {graph.num_classes - 1}."
+        )
+    if abs(imbalance.rate) >= STEPS:
+        raise UserError(f"setting.rate={imbalance.rate} leaves nothing to train on: give {1 - STEPS} to {STEPS - 1}.")
+    if imbalance.tail_degree < 0:
+        raise UserError(f"setting.tail_degree={imbalance.tail_degree} must not be negative.")
+
+
+def trained(learned: Training) -> np.ndarray:
+    """Training nodes of each class at each client, int64 ``[K, C]``."""
+    chosen = np.zeros(learned.graph.num_nodes, dtype=bool)
+    chosen[learned.rows(TRAIN)] = True
+    return common.class_counts(learned.graph, chosen)
+
+
+def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
+    """Training nodes that each class keeps at each client, int64 ``[K, C]`` (Eq. 14 as read above).
+
+    Args:
+        counts: Training nodes there are, int64 ``[K, C]``; every client has some.
+        target: Class c.
+        rate: r.
+    """
+    smallest = np.where(counts > 0, counts, counts.max()).min(axis=1, keepdims=True)
+    fewer = np.maximum(1, np.rint(smallest * (STEPS - abs(rate)) / STEPS).astype(np.int64))
+    is_target = np.arange(counts.shape[1]) == target
+    kept = np.where(is_target == (rate < 0), fewer, smallest)
+    return np.where(counts > 0, kept, 0)
+
+
+def thinned(whole: Training, imbalance: Imbalance, seed: int) -> Training:
+    """``whole`` with only so many training nodes of each class as :func:`quotas` says; the others become ``UNUSED``."""
+    union, rows = whole.graph, whole.rows(TRAIN)
+    quota = quotas(trained(whole), imbalance.target, imbalance.rate).ravel()
+    rank = numpy_rng("imbalance", seed).permutation(union.base.num_nodes)
+    cell = union.owner[rows] * union.base.num_classes + union.labels[rows]
+    order = np.lexsort((rank[union.node[rows]], cell))
+    rows, cell = rows[order], cell[order]
+    place = np.arange(len(rows)) - np.searchsorted(cell, cell)
+    roles = whole.roles.copy()
+    roles[union.node[rows[place >= quota[cell]]]] = UNUSED
+    return replace(whole, roles=roles)
+
+
+def degree_probes(learned: Training, imbalance: Imbalance) -> tuple[Probe, ...]:
+    """Test nodes by degree: of all classes, then of the target class."""
+    graph, rows = learned.graph, learned.rows(TEST)
+    head = np.diff(graph.adjacency.indptr)[rows] > imbalance.tail_degree
+    of_target = graph.labels[rows] == imbalance.target
+    return (
+        Probe("head_degree", graph, rows[head]),
+        Probe("tail_degree", graph, rows[~head]),
+        Probe("target_head_degree", graph, rows[head & of_target]),
+        Probe("target_tail_degree", graph, rows[~head & of_target]),
+    )

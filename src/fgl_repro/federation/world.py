@@ -1,0 +1,133 @@
+"""The federation as one graph: what flows from a setting to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from fgl_repro.data.graph import Graph, induced
+
+Average = Literal["pooled", "clients"]
+
+
+@dataclass(frozen=True)
+class UnionGraph:
+    """Disjoint union of K graphs cut from one base graph; a base node may occur at several clients.
+
+    Attributes:
+        base: The graph the nodes come from.
+        node: Base-graph node of each union node, int64 ``[N]``; clients contiguous, ascending inside a client.
+        ptr: Client k owns union nodes ``ptr[k]:ptr[k + 1]``, int64 ``[K + 1]``.
+        adjacency: Block-diagonal symmetric 0/1 CSR float32 ``[N, N]``, no self-loops.
+        block: The graph of one client, where all clients have the same; else None.
+    """
+
+    base: Graph
+    node: np.ndarray
+    ptr: np.ndarray
+    adjacency: sp.csr_matrix
+    block: UnionGraph | None = None
+
+    @staticmethod
+    def copies(base: Graph, clients: int) -> UnionGraph:
+        """The whole of ``base`` for every client."""
+        everything = np.arange(base.num_nodes)
+        whole = UnionGraph.induced(base, [everything] * clients)
+        return replace(whole, block=UnionGraph.induced(base, [everything]))
+
+    @staticmethod
+    def induced(base: Graph, nodes: list[np.ndarray]) -> UnionGraph:
+        """Union of the induced subgraphs of ``base`` on each array of (ascending) nodes."""
+        ptr = np.concatenate([[0], np.cumsum([len(n) for n in nodes])]).astype(np.int64)
+        blocks = [induced(base.adjacency, n) for n in nodes]
+        adjacency = sp.block_diag(blocks, format="csr", dtype=np.float32)
+        return UnionGraph(base, np.concatenate(nodes).astype(np.int64), ptr, sp.csr_matrix(adjacency))
+
+    @property
+    def num_clients(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.ptr[-1])
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """Client of each union node, int64 ``[N]``."""
+        return np.repeat(np.arange(self.num_clients), np.diff(self.ptr))
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Class of each union node, int64 ``[N]``."""
+        labels: np.ndarray = self.base.labels[self.node]
+        return labels
+
+    @cached_property
+    def class_counts(self) -> np.ndarray:
+        """Nodes of each class at each client, int64 ``[K, C]``."""
+        counts = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)
+        np.add.at(counts, (self.owner, self.labels), 1)
+        return counts
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Something to measure: predict ``rows`` of ``graph`` with each owner's model, then average.
+
+    Attributes:
+        name: ``seen_graph``, ``unseen_node``, ...
+        graph: Inference graph; probes that share it share one forward pass (same object).
+        rows: Union nodes whose predictions count, int64 ``[R]``, ascending; may be empty.
+        average: ``pooled`` over rows, or plain mean over ``clients``.
+        histogram: Whether it is also told how often each class is predicted.
+    """
+
+    name: str
+    graph: UnionGraph
+    rows: np.ndarray
+    average: Average = "pooled"
+    histogram: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """What clients train on and what is probed.
+
+    Attributes:
+        graph: Training graph of all clients.
+        train: Union nodes with a training label, int64 ``[T]``, ascending.
+        validation: Probe whose accuracy selects the round.
+        probes: Test probes in reporting order.
+        missing: Missing classes M_k of each client, ascending.
+        facts: Plain numbers about the construction that go into the record (membership hash, source, cut, sizes ...).
+    """
+
+    graph: UnionGraph
+    train: np.ndarray
+    validation: Probe
+    probes: tuple[Probe, ...]
+    missing: tuple[tuple[int, ...], ...]
+    facts: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def num_clients(self) -> int:
+        return self.graph.num_clients
+
+    def averaged(self, average: Average) -> World:
+        """The same, with ``average`` in place of ``pooled`` wherever that would be measured."""
+        validation, *probes = (
+            replace(probe, average=average) if probe.average == "pooled" else probe
+            for probe in (self.validation, *self.probes)
+        )
+        return replace(self, validation=validation, probes=tuple(probes))
+
+    @cached_property
+    def class_counts(self) -> np.ndarray:
+        """Training nodes of each class at each client, int64 ``[K, C]``."""
+        counts = np.zeros((self.num_clients, self.graph.base.num_classes), dtype=np.int64)
+        np.add.at(counts, (self.graph.owner[self.train], self.graph.labels[self.train]), 1)
+        return counts

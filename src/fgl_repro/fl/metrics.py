@@ -1,0 +1,91 @@
+"""Accuracies, and the averages that papers hide behind that word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fgl_repro.federation.world import Average, Probe
+    from fgl_repro.nn.view import View
+
+
+def accuracy(logits: Tensor, view: View, average: Average = "pooled") -> float:
+    """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``; 0 when it has no rows.
+
+    Args:
+        average: ``pooled`` over all rows, or the plain mean over ``clients`` that have rows.
+    """
+    hits = ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
+    if average == "pooled":
+        return float(hits.sum() / view.counts.sum().clamp_min(1))
+    return float((hits / view.counts.clamp_min(1)).sum() / (view.counts > 0).sum().clamp_min(1))
+
+
+def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
+    """All averages of one probe.
+
+    Args:
+        probe: Rows, owners and the average that its protocol prints.
+        predicted: Class predicted for each of ``probe.rows``, int64 ``[R]``.
+
+    Returns:
+        ``pooled`` (over rows), ``clients_mean`` (plain mean over clients that have rows), ``macro`` (mean recall over
+        classes, rows pooled), ``clients`` (per client, None without rows), ``counts``, and ``accuracy``: the printed
+        one. Fractions; None where no row exists. If asked for, ``predicted``: rows predicted as each class, by client.
+    """
+    labels, owner = probe.graph.labels[probe.rows], probe.graph.owner[probe.rows]
+    hit = (predicted == labels).astype(float)
+    counts = np.bincount(owner, minlength=probe.graph.num_clients)
+    right = np.bincount(owner, weights=hit, minlength=probe.graph.num_clients)
+    clients = [float(r / n) if n else None for r, n in zip(right, counts, strict=True)]
+    present = [c for c in clients if c is not None]
+    recalls = [hit[labels == c].mean() for c in np.unique(labels)]
+    out: dict[str, Any] = {
+        "pooled": float(hit.mean()) if len(hit) else None,
+        "clients_mean": float(np.mean(present)) if present else None,
+        "macro": float(np.mean(recalls)) if recalls else None,
+        "clients": clients,
+        "counts": counts.tolist(),
+    }
+    if probe.histogram:
+        table = np.zeros((probe.graph.num_clients, probe.graph.base.num_classes), dtype=np.int64)
+        np.add.at(table, (owner, predicted), 1)
+        out["predicted"] = table.tolist()
+    return {"accuracy": out["pooled" if probe.average == "pooled" else "clients_mean"], **out}
+
+
+def jensen_shannon(counts: np.ndarray) -> np.ndarray:
+    """Divergence of the class shares of every two clients in bits, 0 (equal) to 1 (no class in common).
+
+    JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2.
+
+    Args:
+        counts: Nodes of each class at each client, ``[K, C]``; no client is without nodes.
+    """
+    shares = counts / counts.sum(1, keepdims=True)
+    own = entropy(shares)
+    divergence: np.ndarray = entropy((shares[:, None] + shares[None]) / 2) - (own[:, None] + own[None]) / 2
+    return divergence
+
+
+def entropy(shares: np.ndarray) -> np.ndarray:
+    """Entropy in bits over the last axis."""
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    bits: np.ndarray = -(shares * logs).sum(-1)
+    return bits
+
+
+def label_correlation(similar: np.ndarray, counts: np.ndarray) -> float | None:
+    """Pearson's correlation, over pairs of clients, of ``similar`` ``[K, K]`` and likeness of labels.
+
+    Likeness is 1 minus the Jensen-Shannon divergence of the class ``counts`` ``[K, C]``. None where either is constant.
+    """
+    pairs = np.triu_indices(len(counts), 1)
+    ours, labels = similar[pairs].astype(float), 1 - jensen_shannon(counts)[pairs]
+    if len(ours) < 2 or np.ptp(ours) == 0 or np.ptp(labels) == 0:
+        return None
+    return float(np.corrcoef(ours, labels)[0, 1])

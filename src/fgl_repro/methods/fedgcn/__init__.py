@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedgcn.method import FedGCN
+
+__all__ = ["FedGCN"]

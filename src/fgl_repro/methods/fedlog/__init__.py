@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedlog.method import FedLoG
+
+__all__ = ["FedLoG"]

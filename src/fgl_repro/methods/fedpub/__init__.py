@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedpub.method import FedPub
+
+__all__ = ["FedPub"]

@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedsageplus.method import FedSagePlus
+
+__all__ = ["FedSagePlus"]

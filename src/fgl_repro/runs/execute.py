@@ -1,0 +1,218 @@
+"""One run, top to bottom: data, partition, world, rounds, selection, probes, record."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgl_repro import __version__, data
+from fgl_repro.config import Config, cell_of, key_of, science
+from fgl_repro.core.device import pick_device, prepare
+from fgl_repro.federation import settings as setting
+from fgl_repro.federation.world import Average, Probe, UnionGraph, World
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.metrics import measure
+from fgl_repro.fl.rounds import Report, Training, train
+from fgl_repro.nn import GCN, SAGE, Model, Params, SageHalves, View, Views
+from fgl_repro.runs.provenance import git_state, now, versions
+
+Curves = dict[str, list[float]]
+
+
+@dataclass
+class Outcome:
+    """A record (plain JSON types) and the per-round curves that go with it."""
+
+    record: dict[str, Any]
+    curves: Curves
+
+
+def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outcome:
+    """Compute one run. Writes nothing: storing the outcome is the caller's business.
+
+    Args:
+        config: Fully resolved configuration.
+        report: Called after each round with its loss, validation accuracy and further curves.
+        slot: Number of this worker; ``runtime.device=auto`` spreads workers over the GPUs.
+
+    Raises:
+        UserError: Something the user can mend (data, sizes, device, a diverged loss).
+    """
+    start = time.perf_counter()
+    device = pick_device(config.runtime.device, slot)
+    prepare(device, config.runtime.threads, config.runtime.deterministic)
+    graph = data.load(config.dataset.name, Path(config.paths.cache), config.dataset.features, config.dataset.component)
+    world = setting.build(
+        config.setting.world,
+        graph,
+        config.partitioner.name,
+        config.partitioner.clients,
+        config.setting.hops,
+        config.setting.crop,
+        (config.protocol.split[0], config.protocol.split[1], config.protocol.split[2]),
+        config.world_seed,
+        config.protocol.split_source,
+        setting.Imbalance(config.setting.target, config.setting.rate, config.setting.tail_degree),
+    )
+    ready = time.perf_counter()
+    training, metrics, probing = federate(config, world, device, report)
+    done = time.perf_counter()
+    seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
+    record = base_record(config) | {
+        "status": "ok",
+        "data": {"fingerprint": graph.fingerprint},
+        "partition": world.facts,
+        "world": {
+            "missing": [list(m) for m in world.missing],
+            "train_nodes": world.class_counts.sum(1).tolist(),
+            "validation_nodes": metrics["validation"]["last"]["counts"],
+        },
+        "selection": {
+            "best_round": training.best_round,
+            "last_round": training.last_round,
+            "validation_best": training.curves["validation"][training.best_round],
+            "validation_last": training.curves["validation"][training.last_round],
+        },
+        "metrics": metrics,
+        "facts": training.facts,
+        "bytes": training.ledger.as_dict(),
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "peak_memory_mb": _peak_memory(device),
+        "device": str(device),
+        "threads": config.runtime.threads,
+    }
+    return Outcome(record, training.curves)
+
+
+def federate(
+    config: Config, world: World, device: torch.device, report: Report | None = None
+) -> tuple[Training, dict[str, dict[str, Any]], float]:
+    """Train ``config.method`` in ``world`` and measure every probe.
+
+    Returns:
+        What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes.
+    """
+    world = config.method.world(world.averaged(cast(Average, config.protocol.average)))
+    views = Views(device)
+    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    clients = Clients(world, model, config.method, config.protocol, config.seed, views)
+    prober = Prober(world, clients, views)
+    training = train(
+        config.method,
+        clients,
+        config.protocol.rounds,
+        config.protocol.local_epochs,
+        prober.accuracies if config.runtime.curves == "all" else None,
+        report,
+        server=config.protocol.judged == "server",
+    )
+    start = time.perf_counter()
+    metrics = prober.both(training)
+    return training, metrics, time.perf_counter() - start
+
+
+def build_model(config: Config, num_features: int, num_classes: int) -> Model:
+    """The stacked architecture of ``config.model``."""
+    said = config.model
+    sizes = (num_features, num_classes, said.hidden, said.dropout)
+    if said.name == "gcn":
+        return GCN(*sizes)
+    models = {"sage": SAGE, "sage_halves": SageHalves}
+    return models[said.name](*sizes, said.fanout, said.test_fanout)
+
+
+def base_record(config: Config) -> dict[str, Any]:
+    """What every record holds, finished or failed: identity and provenance."""
+    return {
+        "format": 1,
+        "key": key_of(config),
+        "cell": cell_of(config),
+        "status": "failed",
+        "config": science(config),
+        "protocol": config.protocol.name,
+        "versions": {"fgl_repro": __version__, **versions()},
+        "git": git_state(),
+        "written": now(),
+        "error": None,
+        "wandb": {"attempt": 0, "id": None, "url": None},
+    }
+
+
+class Prober:
+    """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
+
+    def __init__(self, world: World, clients: Clients, views: Views) -> None:
+        self.world, self.clients, self.views = world, clients, views
+        self.probes = (world.validation, *world.probes)
+        self._groups: list[tuple[list[Probe], np.ndarray, View]] | None = None
+
+    def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
+        """``{probe: averages}`` of the clients' own models."""
+        weights = self.clients.method.weights(trained, training=False)
+        found: dict[str, dict[str, Any]] = {}
+        with torch.no_grad():
+            for probes, rows, view in self._prepared():
+                predicted = self._predicted(weights, view).cpu().numpy()
+                for probe in probes:
+                    found[probe.name] = measure(probe, predicted[np.searchsorted(rows, probe.rows)])
+        return {probe.name: found[probe.name] for probe in self.probes}
+
+    def _predicted(self, weights: Params, view: View) -> Tensor:
+        """Class of each row. One model may answer for many clients; a graph that all have is asked model by model."""
+        model, clients, asked = self.clients.model, self.clients.count, view.num_clients
+        if clients in (1, asked):
+            own = {name: w.expand(asked, *w.shape[1:]) for name, w in weights.items()}
+            return model(own, view).argmax(-1).flatten()[view.slots]
+        equal = all(torch.equal(w, w[:1].expand_as(w)) for w in weights.values())
+        alone = [{name: w[k : k + 1] for name, w in weights.items()} for k in range(1 if equal else clients)]
+        found = [model(single, view).argmax(-1).flatten()[view.slots] for single in alone]
+        return torch.cat(found * (clients // len(found)))
+
+    def accuracies(self, trained: Params) -> dict[str, float]:
+        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows."""
+        measured = self.metrics(trained)
+        found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
+        found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
+        return {name: float("nan") if value is None else value for name, value in found.items()}
+
+    def both(self, training: Training) -> dict[str, dict[str, Any]]:
+        """Every probe at the best validation round and at the last."""
+        best, last = self.metrics(training.best), self.metrics(training.last)
+        return {name: {"best": best[name], "last": last[name]} for name in best}
+
+    def _prepared(self) -> list[tuple[list[Probe], np.ndarray, View]]:
+        """Probes on the same graph share one forward pass."""
+        if self._groups is None:
+            by_graph: dict[int, list[Probe]] = {}
+            for probe in self.probes:
+                by_graph.setdefault(id(probe.graph), []).append(probe)
+            self._groups = []
+            for probes in by_graph.values():
+                rows = np.unique(np.concatenate([probe.rows for probe in probes]))
+                graph = probes[0].graph
+                self._groups.append((probes, rows, self._view(graph, rows)))
+        return self._groups
+
+    def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
+        """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""
+        if graph is self.world.graph:
+            return self.clients.judged(rows)
+        if graph.block is not None:
+            graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
+        return self.clients.asked(graph, rows)
+
+
+def _peak_memory(device: torch.device) -> float:
+    """Megabytes: of the GPU's allocator, or of this process (on CPU; the peak of all runs it has made)."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

@@ -1,0 +1,47 @@
+"""Where a record came from: versions, git state, time. Not part of a run's identity."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that can change a number."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+@cache
+def git_state() -> dict[str, Any]:
+    """Commit of the source tree and whether tracked files differ from it; None outside a checkout."""
+    here = Path(__file__).parents[1]
+
+    def git(*args: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(here), *args], capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    sha = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
+    return {"sha": sha, "dirty": bool(changed) if sha else None}
+
+
+def now() -> str:
+    """UTC time, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,93 @@
+"""Choosing hyper-parameters by seen-graph validation accuracy, on one seed, with the same budget for every method.
+
+A protocol says ``tuning: {seed: s, candidates: {method: [{dotted override: value}, ...]}}``. Candidates are ordinary
+runs with ordinary records. Only the validation accuracy of a record is read here: test data never chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import Record, Source
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A candidate: its run at the tuning seed, and what it overrides."""
+
+    config: Config
+    overrides: dict[str, Any]
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.overrides.items())
+
+
+def grid(config: Config) -> list[dict[str, Any]]:
+    """Overrides of each candidate for the method of ``config``; empty when the protocol does not tune.
+
+    Raises:
+        UserError: The method has no candidates, or methods have different numbers of them.
+    """
+    tuning = config.protocol.tuning
+    if not tuning:
+        return []
+    where = f"conf/protocol/{config.protocol.name}.yaml"
+    if "seed" not in tuning or not tuning.get("candidates"):
+        raise UserError(f"protocol.tuning in {where} needs a seed and candidates: a list of overrides for each method.")
+    counts = {method: len(found) for method, found in tuning["candidates"].items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{method} {count}" for method, count in counts.items())
+        raise UserError(f"methods must have the same number of candidates, but {where} gives {told}: even them out.")
+    if not counts.get(config.method.name):
+        raise UserError(
+            f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
+        )
+    return [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
+
+
+def choices(config: Config) -> list[Choice]:
+    """Candidates of the cell of ``config``, in the order of the yaml."""
+    from fgl_repro.config import override
+
+    seed = {"seed": int(config.protocol.tuning["seed"])} if config.protocol.tuning else {}
+    return [Choice(override(config, {**overrides, **seed}), overrides) for overrides in grid(config)]
+
+
+def candidates(config: Config) -> list[Config]:
+    """Runs that must be recorded before ``choose`` can answer; none when the protocol does not tune."""
+    return [choice.config for choice in choices(config)]
+
+
+def validation_accuracy(record: Record) -> float:
+    """What a candidate is judged by: validation accuracy at the best validation round, and nothing else."""
+    value = record["metrics"]["validation"]["best"]["accuracy"]
+    return -1.0 if value is None else float(value)
+
+
+def chosen(config: Config, store: Source) -> Choice | None:
+    """The best candidate, moved to the seed of ``config``; None while some candidates are not recorded.
+
+    Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
+    """
+    from fgl_repro.config import key_of, override
+
+    listed = choices(config)
+    if not listed:
+        return Choice(config, {})
+    records = [store.load(key_of(choice.config)) for choice in listed]
+    if any(record is None for record in records):
+        return None
+    scores = [validation_accuracy(record) for record in records if record is not None]
+    best = listed[scores.index(max(scores))]
+    return Choice(override(config, best.overrides), best.overrides)
+
+
+def choose(config: Config, store: Source) -> Config | None:
+    """The config that a table prints for this cell and seed, or None while candidates are missing."""
+    choice = chosen(config, store)
+    return None if choice is None else choice.config

@@ -1,0 +1,360 @@
+"""Ours against the printed numbers: per cell, per column and per method, at both rounds a record keeps.
+
+A printed number whose note starts with ``suspect`` (a misprint, by its reference file) is shown and never counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import write_atomic
+from fgl_repro.tables.results import SAID, Stat, Table, csv_text, exact, grid_text, number, row_gap, signed
+from fgl_repro.tables.spec import Cell, Panel, spelled
+
+TOLERANCE = 0.02  # two points agree whatever the stds are
+POOLED_STDS = 2.0
+COUNTED = ("agrees", "differs")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as the paper prints it, fractions; ``std`` is None where the paper's is lost."""
+
+    mean: float
+    std: float | None
+    note: str
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is taken for a misprint."""
+        return self.note.startswith("suspect")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Ours minus the paper's.
+
+    Attributes:
+        points: Percentage points; None where one of the two is missing.
+        stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``; None where that is 0 or missing.
+        verdict: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
+    """
+
+    points: float | None
+    stds: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """One data set and client count of a panel, over the methods that both sides have.
+
+    Attributes:
+        tau: Kendall's tau-b of the two rankings; None with fewer than two methods or a constant side.
+        winner: Whether a method that is best here is best there; None with fewer than two methods.
+    """
+
+    panel: Panel
+    dataset: str
+    clients: int
+    methods: int
+    tau: float | None
+    winner: bool | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How a method (or all) fares over the cells that count."""
+
+    name: str
+    cells: int
+    agreeing: int
+    mean_absolute: float | None
+
+
+@cache
+def printed_lines(file: str) -> tuple[dict[str, str], ...]:
+    """Every line of a file of printed numbers, by column name.
+
+    Args:
+        file: Path below ``fgl_repro/reference``.
+    """
+    path = Path(__file__).resolve().parent / "reference" / file
+    if not path.exists():
+        raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
+    with open(path, encoding="utf-8", newline="") as text:
+        return tuple(csv.DictReader(text))
+
+
+@cache
+def reference(file: str, setting: str, name: str = "method") -> dict[tuple[str, int, str], Printed]:
+    """Printed accuracies as fractions by (data set in lower case, clients, method as printed).
+
+    Clients are 0 where one number is printed for all of them.
+
+    Args:
+        file: Path below ``fgl_repro/reference``.
+        setting: Value of the ``setting`` column.
+        name: Column that takes the method's place, where all lines are of one method; or several, as in
+            ``method+variant``, whose words are joined by blanks.
+    """
+    rows = [row for row in printed_lines(file) if row["setting"] == setting and row["metric"] == "accuracy"]
+    out = {}
+    for row in rows:
+        unit = 100 if row["unit"] == "percent" else 1
+        std = float(row["std"]) / unit if row["std"] else None
+        method = " ".join(row[column] for column in name.split("+"))
+        out[row["dataset"].lower(), int(row["n_clients"] or 0), method] = Printed(
+            float(row["value"]) / unit, std, row["note"]
+        )
+    return out
+
+
+def printed_mean(file: str, setting: str, place: tuple[str, int, str]) -> float | None:
+    """The paper's mean of one cell in percent; None where it prints none or one taken for a misprint.
+
+    Args:
+        file, setting: As for ``reference``.
+        place: Data set, clients, method.
+    """
+    found = reference(file, setting).get(place)
+    return None if found is None or found.suspect else 100 * found.mean
+
+
+def printed(cell: Cell) -> Printed | None:
+    """The paper's number for a cell, if it has one."""
+    panel = cell.panel
+    if not panel.reference:
+        return None
+    numbers = reference(panel.reference, panel.reference_setting, panel.reference_rows)
+    places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
+    return next((numbers[place] for place in places if place in numbers), None)
+
+
+def difference(theirs: Printed | None, ours: Stat | None) -> Difference:
+    """Compare one number; agreement is within two points or two pooled std, whichever is wider."""
+    if theirs is None or ours is None:
+        return Difference(None, None, "not printed" if theirs is None else "not run")
+    gap = ours.mean - theirs.mean
+    pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2)
+    near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
+    verdict = "suspect" if theirs.suspect else "agrees" if near else "differs"
+    return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
+
+
+def columns(table: Table, selection: str) -> list[Column]:
+    """Rank agreement of each column."""
+    spec = table.spec
+    out = []
+    for panel in spec.panels:
+        for dataset in spec.datasets:
+            for clients in spec.clients:
+                pairs = []
+                for row in spec.rows:
+                    cell = Cell(panel, row, dataset, clients)
+                    theirs, ours = printed(cell), table.results[cell].at(selection)
+                    if difference(theirs, ours).verdict in COUNTED and theirs and ours:
+                        pairs.append((theirs.mean, ours.mean))
+                out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
+    return out
+
+
+def tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Kendall's tau-b between the first and the second numbers."""
+    if len(pairs) < 2:
+        return None
+    from scipy.stats import kendalltau
+
+    value = float(kendalltau(*zip(*pairs, strict=True)).statistic)
+    return None if math.isnan(value) else value
+
+
+def same_winner(pairs: Sequence[tuple[float, float]]) -> bool | None:
+    """Whether the best by the first numbers (one of them, if tied) is also best by the second."""
+    if len(pairs) < 2:
+        return None
+    best = [max(side) for side in zip(*pairs, strict=True)]
+    return any(theirs == best[0] and ours == best[1] for theirs, ours in pairs)
+
+
+def tallies(table: Table, selection: str) -> list[Tally]:
+    """One line a method, and ``all`` last."""
+    gaps: dict[str, list[Difference]] = {row.label: [] for row in table.spec.rows}
+    for cell, found in table.results.items():
+        gap = difference(printed(cell), found.at(selection))
+        if gap.verdict in COUNTED:
+            gaps[cell.row.label].append(gap)
+    every = [gap for group in gaps.values() for gap in group]
+    return [_tally(name, group) for name, group in [*gaps.items(), ("all", every)]]
+
+
+def _tally(name: str, gaps: Iterable[Difference]) -> Tally:
+    gaps = list(gaps)
+    points = [abs(gap.points) for gap in gaps if gap.points is not None]
+    agreeing = sum(gap.verdict == "agrees" for gap in gaps)
+    return Tally(name, len(gaps), agreeing, sum(points) / len(points) if points else None)
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    """One row a cell, for the CSV."""
+    out = []
+    for cell, found in table.results.items():
+        theirs = printed(cell)
+        row: dict[str, Any] = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name}
+        row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
+        row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
+        row |= {
+            "paper_mean": exact(theirs.mean if theirs else None),
+            "paper_std": exact(theirs.std if theirs else None),
+        }
+        row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
+        row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
+        row["printed_selection"] = table.selection
+        for selection in ("best", "last"):
+            ours = found.at(selection)
+            gap = difference(theirs, ours)
+            row[f"{selection}_mean"] = exact(ours.mean if ours else None)
+            row[f"{selection}_std"] = exact(ours.std if ours else None)
+            row[f"{selection}_points"] = "" if gap.points is None else f"{gap.points:.2f}"
+            row[f"{selection}_stds"] = "" if gap.stds is None else f"{gap.stds:.2f}"
+            row[f"{selection}_verdict"] = gap.verdict
+        out.append(row)
+    return out
+
+
+def paper_number(theirs: Printed | None, form: str = "percent") -> str:
+    """The printed number in the table's format, a misprint in brackets."""
+    if theirs is None:
+        return ""
+    text = number(Stat(theirs.mean, theirs.std, 0), form)
+    return f"({text})" if theirs.suspect else text
+
+
+def beside(table: Table, panel: Panel, dataset: str, clients: int, *, only_rows: bool = False) -> str:
+    """One column of the table beside the paper: what ``fgl-table`` prints.
+
+    Args:
+        only_rows: Leave out methods that have not run.
+    """
+    selection, form = table.selection, table.spec.format
+    body = []
+    for row in table.spec.rows:
+        cell = Cell(panel, row, dataset, clients)
+        found, theirs = table.results[cell], printed(cell)
+        ours = found.at(selection)
+        gap = difference(theirs, ours)
+        if ours is None and only_rows:
+            continue
+        told = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(found.status, "")
+        verdict = gap.verdict if found.status in ("complete", "partial") else found.status
+        body.append([row.label, told, paper_number(theirs, form), signed(gap.points), verdict])
+    return grid_text(["method", "ours (seeds)", "paper", "diff", "verdict"], body) if body else ""
+
+
+def markdown(table: Table) -> str:
+    """The comparison as a page: per method, per column, per cell."""
+    spec = table.spec
+    lines = [
+        f"# {spec.said} beside the paper, protocol `{table.protocol}`",
+        "",
+        f"The protocol prints the {SAID[table.selection]}; both rounds are compared. `agrees`: within "
+        f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "
+        "misprints: shown, never counted.",
+        "",
+        "## By method",
+        "",
+        _method_grid(table),
+        "",
+        "## By column",
+        "",
+        "Kendall's tau-b over the methods that both sides have, and whether the same method is best.",
+        "",
+        _column_grid(table),
+        "",
+        "## By cell",
+    ]
+    for panel in spec.panels:
+        lines += ["", f"### {panel.name}: {panel.title}", "", _cell_grid(table, panel)]
+    if spec.differences:
+        lines += ["", "## Differences of rows, in points", "", differences(table)]
+    return "\n".join(lines) + "\n"
+
+
+def differences(table: Table) -> str:
+    """The lines a table prints below its rows, beside the same differences of the printed numbers."""
+    spec, body = table.spec, []
+    by_id = {row.id: row for row in spec.rows}
+    for line in spec.differences:
+        for dataset in spec.datasets:
+            for clients in spec.clients:
+                for panel in spec.panels:
+                    ours = [signed(row_gap(table, line, panel, dataset, clients, s)) for s in ("best", "last")]
+                    found = [
+                        printed(Cell(panel, by_id[i], dataset, clients)) for i in (line.more, line.less) if i in by_id
+                    ]
+                    more, less = found if len(found) == 2 else (None, None)
+                    theirs = signed(100 * (more.mean - less.mean)) if more and less else ""
+                    body.append([line.name, f"{spelled(dataset)} {clients}", panel.title, theirs, *ours])
+    return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
+
+
+def _method_grid(table: Table) -> str:
+    heads = ["method", "cells", "agree, best", "mean gap, best", "agree, last", "mean gap, last"]
+    body = []
+    for best, last in zip(tallies(table, "best"), tallies(table, "last"), strict=True):
+        body.append([best.name, best.cells, *_share(best), *_share(last)])
+    return grid_text(heads, body)
+
+
+def _share(tally: Tally) -> tuple[str, str]:
+    if tally.mean_absolute is None:
+        return "", ""
+    return f"{tally.agreeing} of {tally.cells}", f"{tally.mean_absolute:.2f}"
+
+
+def _column_grid(table: Table) -> str:
+    said = {True: "same", False: "other", None: ""}
+    body = []
+    for best, last in zip(columns(table, "best"), columns(table, "last"), strict=True):
+        if best.methods < 2:
+            continue
+        where = [best.panel.name, f"{spelled(best.dataset)}, {best.clients} clients", str(best.methods)]
+        body.append([*where, signed(best.tau), said[best.winner], signed(last.tau), said[last.winner]])
+    heads = ["panel", "column", "methods", "tau, best", "winner, best", "tau, last", "winner, last"]
+    return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
+
+
+def _cell_grid(table: Table, panel: Panel) -> str:
+    form = table.spec.format
+    body = []
+    for cell, found in table.results.items():
+        if cell.panel != panel:
+            continue
+        theirs = printed(cell)
+        line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(theirs, form)]
+        for selection in ("best", "last"):
+            gap = difference(theirs, found.at(selection))
+            line += [number(found.at(selection), form), signed(gap.points), signed(gap.stds), gap.verdict]
+        body.append([*line, str(found.best.n if found.best else 0)])
+    heads = ["column", "method", "paper", "ours, best", "diff", "in std", "verdict"]
+    heads += ["ours, last", "diff", "in std", "verdict", "seeds"]
+    return grid_text(heads, body, numbers_from=2)
+
+
+def write(table: Table, folder: Path) -> list[Path]:
+    """CSV and markdown into ``folder``; returns the files."""
+    stem = f"compare_{table.spec.table}"
+    texts = {f"{stem}.csv": csv_text(rows(table)), f"{stem}.md": markdown(table)}
+    for name, text in texts.items():
+        write_atomic(folder / name, text)
+    return [folder / name for name in texts]

@@ -1,0 +1,128 @@
+"""How many nodes of each class every client has in every role, from the built world (FedLoG's Tables 12 to 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.spec import TableSpec, spelled
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fgl_repro.federation.world import UnionGraph, World
+
+SPLITS = ("train", "valid", "test", "unseen_node", "missing_class")
+SUMS = {"own nodes": ("train", "valid", "test"), "new nodes": ("unseen_node", "missing_class")}
+"""Sums over splits that the random choice of roles does not move."""
+
+Counts = dict[tuple[str, int, str], int]
+"""By client as printed (``Global``, ``Client 0``, ..., ``New Client``), class and split."""
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """A line a client and class: ours and printed; how many are equal, by split."""
+    rows, grids, summaries = [], [], []
+    for dataset in spec.datasets:
+        theirs = printed(spec.options["reference"])
+        for clients in spec.clients:
+            world = common.world_of(common.example(spec, dataset, clients, protocol))
+            ours = {} if world is None else counted(world)
+            rows += _csv(spec, protocol, dataset, clients, ours, theirs)
+            met = [f"{name} {same} of {whole}" for name, (same, whole) in tally(ours, theirs).items()]
+            told = f"Printed counts of clients and classes that are met: {', '.join(met)}."
+            summaries.append(told if ours else "The graph cannot be had here.")
+            grids += [f"### {spelled(dataset)}, {clients} clients", summaries[-1], _grid(ours, theirs)]
+    return Content(rows, "\n\n".join(grids), sum(r["count"] != "" for r in rows), len(rows), "\n\n".join(summaries))
+
+
+def counted(world: World) -> Counts:
+    """Every count of a closed-set world; ``Global`` is the sum over its clients."""
+    probes = {probe.name: probe for probe in world.probes}
+    tables = {
+        "train": world.class_counts,
+        "valid": _by_class(world.validation.graph, world.validation.rows),
+        "test": _by_class(probes["seen_graph"].graph, probes["seen_graph"].rows),
+        "unseen_node": _by_class(probes["unseen_node"].graph, probes["unseen_node"].rows),
+        "missing_class": _by_class(probes["missing_class"].graph, probes["missing_class"].rows),
+    }
+    out: Counts = {}
+    for split, table in tables.items():
+        for name, line in [("Global", table.sum(axis=0)), *((f"Client {k}", line) for k, line in enumerate(table))]:
+            out |= {(name, c, split): int(count) for c, count in enumerate(line)}
+    if "new_client" in probes:
+        newcomer = _by_class(probes["new_client"].graph, probes["new_client"].rows)[0]
+        out |= {("New Client", c, "test"): int(count) for c, count in enumerate(newcomer)}
+    return out
+
+
+def _by_class(graph: UnionGraph, rows: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    from fgl_repro.federation.settings.common import class_counts
+
+    chosen = np.zeros(graph.num_nodes, dtype=bool)
+    chosen[rows] = True
+    return class_counts(graph, chosen)
+
+
+def printed(file: str) -> Counts:
+    """The paper's counts; a dash there is no entry."""
+    lines = [line for line in printed_lines(file) if line["count"]]
+    return {(line["client"], int(line["class"]), line["split"]): int(line["count"]) for line in lines}
+
+
+def equal(ours: Counts, theirs: Counts, splits: Sequence[str], clients: str = "Client") -> tuple[int, int]:
+    """Classes of clients whose sum over ``splits`` is the printed one, and all that have a printed one.
+
+    Args:
+        clients: How the names of the clients that count begin.
+    """
+    found = dict.fromkeys((client, c) for client, c, _ in theirs if client.startswith(clients))
+    pairs = [pair for pair in found if all((*pair, split) in theirs for split in splits)]
+    same = [sum(ours.get((*p, s), -1) for s in splits) == sum(theirs[*p, s] for s in splits) for p in pairs]
+    return sum(same), len(same)
+
+
+def tally(ours: Counts, theirs: Counts) -> dict[str, tuple[int, int]]:
+    """How many printed counts are met: by what roles do not move, then by split."""
+    parts = {**SUMS, **{split: (split,) for split in SPLITS}}
+    found = {name: equal(ours, theirs, splits) for name, splits in parts.items()}
+    return {"the new client's nodes": equal(ours, theirs, ("test",), "New Client"), **found}
+
+
+def _keys(ours: Counts, theirs: Counts) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((client, c) for client, c, _ in [*theirs, *ours]))
+
+
+def _csv(
+    spec: TableSpec, protocol: str, dataset: str, clients: int, ours: Counts, theirs: Counts
+) -> list[dict[str, Any]]:
+    rows = []
+    for client, c in _keys(ours, theirs):
+        for split in SPLITS:
+            own, other = ours.get((client, c, split)), theirs.get((client, c, split))
+            if own is None and other is None:
+                continue
+            row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol, "dataset": dataset}
+            row |= {"clients": clients, "client": client, "class": c, "split": split}
+            row |= {"count": "" if own is None else own, "paper_count": "" if other is None else other}
+            rows.append(row | {"equal": "" if own is None or other is None else int(own == other)})
+    return rows
+
+
+def _grid(ours: Counts, theirs: Counts) -> str:
+    def both(key: tuple[str, int, str]) -> str:
+        own, other = ours.get(key), theirs.get(key)
+        if own is None and other is None:
+            return ""
+        return str(own) if own == other else f"{'' if own is None else own} ({'-' if other is None else other})"
+
+    body = [[client, c, *(both((client, c, split)) for split in SPLITS)] for client, c in _keys(ours, theirs)]
+    grid = grid_text(["client", "class", *SPLITS], body)
+    return f"Ours; the printed count in brackets where it is another.\n\n{grid}"

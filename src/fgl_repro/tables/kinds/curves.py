@@ -1,0 +1,112 @@
+"""A figure of accuracy over rounds: a chart a probe, a line a method. Test accuracies, never chosen by.
+
+``options``: ``seconds``, whether it is also told how long training took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.common import decimal, told
+from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.spec import Cell, TableSpec, spelled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean and std over seeds, a point a round; ``bare``: runs recorded without the curve."""
+
+    points: list[Stat]
+    bare: int
+
+
+def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
+    """A point for every round that all curves have; none where a probe has no rows."""
+    rounds = [[v for v in values if v is not None and not math.isnan(v)] for values in zip(*curves, strict=False)]
+    return [stat for values in rounds if (stat := common.stat(values)) is not None]
+
+
+def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
+    """One method on one probe."""
+    records = common.recorded(spec, cell, protocol, source)
+    found = [source.curves(record["key"]).get(cell.panel.probe, []) for record in records]
+    full = [values for values in found if values]
+    return Curve(over_seeds(full), len(found) - len(full))
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """A CSV line a round; in text, where each line starts, where it is highest, and where it ends."""
+    found = {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
+    rows: list[dict[str, Any]] = []
+    for cell, line in found.items():
+        head = common.head(spec, protocol, cell) | {"panel": cell.panel.name, "probe": cell.panel.probe}
+        for number, value in enumerate(line.points, 1):
+            stat = {"mean": decimal(value.mean, 6), "std": decimal(value.std, 6), "n_seeds": value.n}
+            rows.append(head | {"round": number} | stat)
+        if not line.points:
+            rows.append(head | {"round": "", "mean": "", "std": "", "n_seeds": 0})
+    bare = sum(line.bare for cell, line in found.items() if cell.panel == spec.panels[0])
+    parts = [_body(spec, found)]
+    if bare:
+        parts.append(common.without_curves(spec, bare))
+    if spec.options.get("seconds"):
+        parts.append(_seconds(spec, protocol, source))
+    wanted = len(spec.seeds)
+    done = sum(bool(line.points) and line.points[-1].n == wanted for line in found.values())
+    return Content(rows, "\n\n".join(parts), done, len(found), draw=lambda figure: draw(figure, spec, found))
+
+
+def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
+    body = []
+    for cell, line in found.items():
+        means = [value.mean for value in line.points]
+        top = means.index(max(means)) if means else 0
+        shown = [_percent(line.points[at], len(spec.seeds)) for at in (0, top, -1)] if means else ["", "", ""]
+        where = f"{spelled(cell.dataset)} {cell.clients}"
+        body.append([cell.panel.title, where, cell.row.label, shown[0], shown[1], top + 1 if means else "", shown[2]])
+    heads = ["probe", "column", "method", "round 1", "highest", "in round", "last round"]
+    return "Accuracy in percent, mean and std over seeds.\n\n" + grid_text(heads, body, numbers_from=3)
+
+
+def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
+    """What training took, one-off phases included; depends on the machine and on what else ran on it."""
+    body = []
+    for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
+        records = common.recorded(spec, cell, protocol, source)
+        found = common.stat([record["seconds"]["train"] for record in records])
+        rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
+        each = None if found is None else 1000 * found.mean / rounds
+        where = f"{spelled(cell.dataset)} {cell.clients}"
+        body.append([where, cell.row.label, told(found, 1, len(spec.seeds)), decimal(each, 0)])
+    heads = ["column", "method", "seconds of training", "ms a round"]
+    return "Run time, accuracies of every round included.\n\n" + grid_text(heads, body, numbers_from=2)
+
+
+def _percent(value: Stat, wanted: int) -> str:
+    return told(Stat(100 * value.mean, None if value.std is None else 100 * value.std, value.n), 2, wanted)
+
+
+def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
+    """Probes across, a line of charts for each data set and client count."""
+    places = [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
+    figure.set_size_inches(0.8 + 3.2 * len(spec.panels), 0.9 + 3.1 * len(places))
+    grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
+    for line, (dataset, clients) in zip(grid, places, strict=True):
+        for chart, panel in zip(line, spec.panels, strict=True):
+            for number, row in enumerate(spec.rows):
+                values = found[Cell(panel, row, dataset, clients)].points
+                points = [(n, 100 * v.mean, 100 * (v.std or 0.0)) for n, v in enumerate(values, 1)]
+                charts.band(chart, points, number, row.label, marks=False)
+            left = f"{spelled(dataset)}, {clients} clients\naccuracy (%)" if chart is line[0] else ""
+            charts.tidy(chart, "round", left, panel.title)
+    charts.legend(figure, grid[0][0])

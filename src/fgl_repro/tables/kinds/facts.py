@@ -1,0 +1,110 @@
+"""What runs tell of themselves beside the printed numbers: a fact of the record, or the accuracy (FED-PUB's Table 5).
+
+``options.facts`` maps a metric of the reference to a fact of the record; ``accuracy`` is that of the panel's probe at
+the protocol's round. Facts are those after the last round. ``options.scenario`` is what the reference calls the
+partition. ``options.charts``, if there, is what a figure draws: the metrics over an override, ``axis``, called
+``label``, for the rows that override what ``where`` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Record, Source
+from fgl_repro.tables import results as tables
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.common import decimal, told
+from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The paper's number, in its unit; ``percent``: whether that is percent, and not the unit of records."""
+
+    value: float | None
+    std: float | None
+    percent: bool
+
+
+Found = dict[tuple[Cell, str], tuple[Stat | None, Printed]]
+"""Ours, in the printed unit, and the paper's, by cell and metric."""
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Rows down; each metric, ours and printed, across."""
+    rows: list[dict[str, Any]] = []
+    found: Found = {}
+    grids, wanted = [], len(spec.seeds)
+    metrics = dict(spec.options["facts"])
+    for title, cells in common.columns(spec):
+        body = []
+        for cell in cells:
+            records, texts = common.recorded(spec, cell, protocol, source), []
+            selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+            for metric, fact in metrics.items():
+                paper = printed(spec, cell, metric)
+                own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
+                found[cell, metric] = own, paper
+                texts += [told(own, 2, wanted), decimal(paper.value, 3)]
+                line = common.head(spec, protocol, cell) | {"metric": metric}
+                line |= {"value": decimal(own.mean if own else None, 4), "std": decimal(own.std if own else None, 4)}
+                line |= {"n_seeds": own.n if own else 0, "wanted": wanted}
+                rows.append(line | {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)})
+            body.append([cell.row.name, *texts])
+        heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
+        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
+    drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
+    done = sum(line["n_seeds"] == wanted for line in rows)
+    return Content(rows, "\n\n".join(grids), done, len(rows), draw=drawn)
+
+
+def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:
+    """Mean and std of one fact in the printed unit; None where no record has it."""
+    if fact == ACCURACY:
+        found = [tables.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
+    else:
+        found = [record.get("facts", {}).get(fact) for record in records]
+    return common.stat([unit * value for value in found if value is not None])
+
+
+def printed(spec: TableSpec, cell: Cell, metric: str) -> Printed:
+    """The paper's number of a row."""
+    scenario = spec.options["scenario"]
+    for line in printed_lines(spec.options["reference"]):
+        said = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
+        if said == (cell.dataset, cell.clients, scenario, cell.row.name, metric):
+            std = float(line["std"]) if line["std"] else None
+            return Printed(float(line["value"]), std, line["unit"] == "percent")
+    return Printed(None, None, metric == ACCURACY)
+
+
+def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
+    """A line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
+    columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.options["charts"]]
+    metrics = list(spec.options["facts"])
+    figure.set_size_inches(1.2 + 3.6 * len(columns), 1.3 + 2.5 * len(metrics))
+    grid = figure.subplots(len(metrics), len(columns), squeeze=False, sharey="row", sharex="col")
+    for line, metric in zip(grid, metrics, strict=True):
+        for chart, (title, cells, said) in zip(line, columns, strict=True):
+            shown = [cell for cell in cells if said["where"].items() <= cell.row.overrides.items()]
+            pairs = [found[cell, metric] for cell in shown]
+            ours = [(x, own.mean, own.std or 0.0) for x, (own, _) in enumerate(pairs) if own]
+            theirs = [(x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs) if p.value is not None]
+            charts.band(chart, ours, 0, "ours")
+            charts.band(chart, theirs, 1, "paper")
+            unit = " (%)" if all(paper.percent for _, paper in pairs) else ""
+            heading = title if metric == metrics[0] else ""
+            charts.tidy(chart, str(said["label"]), metric.replace("_", " ") + unit, heading, whole=False)
+            chart.set_xticks(range(len(shown)), [str(cell.row.overrides[said["axis"]]) for cell in shown])
+            chart.set_xlim(-0.5, len(shown) - 0.5)
+            chart.label_outer()
+    figure.align_ylabels()
+    charts.legend(figure, grid[0][0])

@@ -1,0 +1,65 @@
+"""The scaling factor gamma of one client for each class after the last round (FedLoG's Table 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.common import decimal, told
+from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.spec import Cell, TableSpec
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
+    rows: list[dict[str, Any]] = []
+    grids = []
+    for title, cells in common.columns(spec):
+        lines, body = _column(spec, cells, protocol, source)
+        rows += lines
+        grids.append(f"### {title}, client {spec.options['client']}\n\n{body}")
+    return Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
+
+
+def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -> tuple[list[dict[str, Any]], str]:
+    """CSV lines and grid of one data set and client count; ``cells`` are the variants."""
+    client, wanted = int(spec.options["client"]), len(spec.seeds)
+    nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
+    found = [dict(enumerate(gammas(spec, cell, protocol, source), 1)) for cell in cells]
+    paper_nodes, paper_gamma = printed(spec, "n_nodes"), printed(spec, "gamma_final_round")
+    rows, body = [], []
+    for c in range(1, max(len(nodes), len(paper_nodes), *map(len, found)) + 1):
+        sizes = [decimal(nodes.get(c), 0), decimal(paper_nodes.get(c), 0)]
+        theirs = decimal(paper_gamma.get(c), 3)
+        own = [values.get(c) for values in found]
+        body.append([c, *sizes, *(told(value, 3, wanted) for value in own), theirs])
+        for cell, value in zip(cells, own, strict=True):
+            line = common.head(spec, protocol, cell) | {"client": client, "class": c}
+            line |= {"nodes": sizes[0], "paper_nodes": sizes[1], "gamma": decimal(value.mean if value else None, 6)}
+            line |= {"std": decimal(value.std if value else None, 6), "n_seeds": value.n if value else 0}
+            rows.append(line | {"wanted": wanted, "paper_gamma": theirs})
+    heads = ["class", "training nodes", "paper", *(cell.row.label for cell in cells), "paper"]
+    return rows, grid_text(heads, body)
+
+
+def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:
+    """Gamma of the client for each class, over seeds; empty where no record has any."""
+    client = int(spec.options["client"])
+    found = [record.get("facts", {}).get("gamma") for record in common.recorded(spec, cell, protocol, source)]
+    return [common.stat(values) for values in zip(*(gamma[client] for gamma in found if gamma), strict=True)]
+
+
+def training_nodes(spec: TableSpec, dataset: str, clients: int, protocol: str, client: int) -> list[int]:
+    """Training nodes of each class at the client; empty where the graph cannot be had."""
+    world = common.world_of(common.example(spec, dataset, clients, protocol))
+    return [] if world is None else [int(n) for n in world.class_counts[client]]
+
+
+def printed(spec: TableSpec, metric: str) -> dict[int, float]:
+    """Printed numbers by class, counted from 1 as there."""
+    lines = [line for line in printed_lines(spec.options["reference"]) if line["metric"] == metric]
+    said = [dict(part.split("=") for part in line["variant"].split(";")) for line in lines]
+    return {int(words["class"]): float(line["value"]) for words, line in zip(said, lines, strict=True)}

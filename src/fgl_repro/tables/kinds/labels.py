@@ -1,0 +1,87 @@
+"""A figure of label shares: what owners hold, what is true of the test nodes, what models predict (FedSage's Figure 4).
+
+Predictions are those of the panel's probe at the protocol's round, means over clients and seeds. Owners and truth are
+those of the first seed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.common import decimal
+from fgl_repro.tables.results import ROUND, grid_text
+from fgl_repro.tables.spec import Cell, TableSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+Shares = dict[str, list[float]]
+"""Share of each class, by what it is a share of: ``truth``, ``owner 1``, ..., a row's label."""
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Shares down, classes across, a grid for each data set and client count."""
+    rows: list[dict[str, Any]] = []
+    grids, found, done, wanted = [], {}, 0, 0
+    for title, cells in common.columns(spec):
+        shares = held(spec, cells[0], protocol)
+        for cell in cells:
+            predicted = told(spec, cell, protocol, source)
+            done, wanted = done + bool(predicted), wanted + 1
+            shares |= {cell.row.label: predicted} if predicted else {}
+        found[title] = shares
+        classes = len(next(iter(shares.values()), []))
+        body = [[name, *(f"{100 * share:.1f}" for share in line)] for name, line in shares.items()]
+        grids.append(f"### {title}, percent\n\n{grid_text(['nodes', *map(str, range(classes))], body)}")
+        head = {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": cells[0].dataset}
+        for name, line in shares.items():
+            named = head | {"clients": cells[0].clients, "of": name}
+            rows += [named | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
+    empty = [{"paper": spec.paper, spec.sort: spec.table, "protocol": protocol}]
+    return Content(rows or empty, "\n\n".join(grids), done, wanted, draw=lambda figure: draw(figure, found))
+
+
+def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
+    """Truth and owners; nothing where the graph cannot be had."""
+    import numpy as np
+
+    world = common.world_of(spec.config(cell, protocol, spec.seeds[0]))
+    if world is None:
+        return {}
+    probe = next(probe for probe in world.probes if probe.name == cell.panel.probe)
+    truth = np.bincount(probe.graph.labels[probe.rows], minlength=world.graph.base.num_classes)
+    owners = {f"owner {k}": _shares(counts) for k, counts in enumerate(world.graph.class_counts, 1)}
+    return {"truth": _shares(truth), **owners}
+
+
+def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
+    """Predicted shares of a row's runs; empty where none has run."""
+    import numpy as np
+
+    which = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    records = common.recorded(spec, cell, protocol, source)
+    counts = [np.sum(record["metrics"][cell.panel.probe][which]["predicted"], axis=0) for record in records]
+    return _shares(np.sum(counts, axis=0)) if counts else []
+
+
+def _shares(counts: np.ndarray) -> list[float]:
+    shares: list[float] = (counts / max(counts.sum(), 1)).tolist()
+    return shares
+
+
+def draw(figure: Figure, found: dict[str, Shares]) -> None:
+    """Charts in a line: a mark for each share, classes across."""
+    figure.set_size_inches(2.6 + 4.4 * len(found), 4.6)
+    line = figure.subplots(1, max(len(found), 1), squeeze=False, sharey=True)[0]
+    for chart, (title, shares) in zip(line, found.items(), strict=False):
+        for number, (name, values) in enumerate(shares.items()):
+            shift = 0.6 * ((number + 0.5) / len(shares) - 0.5)
+            charts.dots(chart, [(c + shift, 100 * share, 0.0) for c, share in enumerate(values)], number, name)
+        charts.tidy(chart, "class", "share of nodes (%)" if chart is line[0] else "", title)
+        chart.set_xticks(range(len(next(iter(shares.values()), []))))
+    charts.legend(figure, line[0])

@@ -1,0 +1,65 @@
+"""Sizes of the graphs and of what owners hold of them, beside the printed ones (FedSage's Table 1). Needs no run.
+
+``options``: ``reference``, the printed numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.common import decimal
+from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.spec import TableSpec, spelled
+
+GLOBAL = ("n_classes", "n_nodes", "n_edges")
+OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Data sets and numbers of owners down; each quantity, ours and printed, across."""
+    theirs = printed(str(spec.options["reference"]))
+    rows: list[dict[str, Any]] = []
+    whole: list[list[object]] = []
+    parts: list[list[object]] = []
+    for dataset in spec.datasets:
+        for clients in (0, *spec.clients):
+            ours = counted(spec, dataset, clients, protocol)
+            names = OWNERS if clients else GLOBAL
+            line: list[object] = [spelled(dataset), *([clients] if clients else [])]
+            for name in names:
+                value, other = ours.get(name), theirs.get((dataset, clients, name))
+                line += [decimal(value, 0), decimal(other, 0)]
+                row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol}
+                row |= {"dataset": dataset, "clients": clients or "", "quantity": name}
+                rows.append(row | {"value": decimal(value, 2), "printed": decimal(other, 0)})
+            (parts if clients else whole).append(line)
+    heads = [[x for name in names for x in (name.replace("_", " "), "paper")] for names in (GLOBAL, OWNERS)]
+    grids = [grid_text(["data set", *heads[0]], whole), grid_text(["data set", "owners", *heads[1]], parts)]
+    return Content(rows, "\n\n".join(grids), sum(row["value"] != "" for row in rows), len(rows))
+
+
+def counted(spec: TableSpec, dataset: str, clients: int, protocol: str) -> dict[str, float]:
+    """Of the whole graph (no clients) or its owners, for the first seed; empty where the graph cannot be had."""
+    from fgl_repro.federation.partitioners import membership
+
+    config = common.example(spec, dataset, max(clients, 1), protocol)
+    graph = common.graph_of(dataset, config.dataset.features, config.dataset.component, config.paths.cache)
+    if graph is None:
+        return {}
+    if not clients:
+        return {"n_classes": graph.num_classes, "n_nodes": graph.num_nodes, "n_edges": graph.num_edges}
+    cut = membership(spec.partitioner, graph, clients, config.world_seed).cut
+    inside = (graph.num_edges - cut) / clients
+    return {OWNERS[0]: graph.num_nodes / clients, OWNERS[1]: inside, OWNERS[2]: cut}
+
+
+def printed(file: str) -> dict[tuple[str, int, str], float]:
+    """The paper's numbers by data set, owners (0: the whole graph) and quantity."""
+    return {
+        (line["dataset"].lower(), int(line["n_clients"] or 0), line["metric"]): float(line["value"])
+        for line in printed_lines(file)
+    }

@@ -1,0 +1,90 @@
+"""A figure of accuracy over something swept: its values across (evenly spaced), a line a probe, a chart a data set.
+
+``options``: ``axis``, the override of ``sweep`` that runs across, and ``label``, what it is called. Whatever else is
+swept is averaged over, seed by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables import results as tables
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import accuracies, common
+from fgl_repro.tables.results import Result, Stat, Table
+from fgl_repro.tables.spec import Cell, Row, TableSpec, swept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Results = dict[Cell, Result]
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
+    table = accuracies.filled(spec, protocol, source)
+    rows, points = lines(table), table
+    if set(spec.sweep) != {spec.options["axis"]}:
+        points = averaged(table, source)
+        rows += lines(points)
+    done, wanted = accuracies.tally(points)
+    return Content(rows, accuracies.body(points), done, wanted, draw=lambda figure: draw(figure, points))
+
+
+def lines(table: Table) -> list[dict[str, Any]]:
+    """Lines of the CSV: first the values of what is swept, ``mean`` where they are averaged over."""
+    rows = [cell.row for cell in table.results for _ in ("best", "last")]
+    said = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
+    return [values | line for values, line in zip(said, tables.long_rows(table), strict=True)]
+
+
+def averaged(table: Table, source: Source) -> Table:
+    """The table with one row a value of the axis: at each seed the mean of its rows, over seeds mean and std of that.
+
+    A seed counts where all of them have a number.
+    """
+    spec, axis = table.spec, table.spec.options["axis"]
+    by_seed = [tables.fill(replace(spec, seeds=(seed,)), table.protocol, source).results for seed in spec.seeds]
+    groups: dict[Any, list[Row]] = {}
+    for row in spec.rows:
+        groups.setdefault(row.overrides[axis], []).append(row)
+    rows, results = [], {}
+    for value, group in groups.items():
+        shared = {dotted: said for dotted, said in group[0].overrides.items() if dotted not in spec.sweep}
+        (row,) = swept(Row("", group[0].method, shared), {axis: [value]})
+        rows.append(row)
+        for _, cells in common.columns(replace(spec, rows=tuple(group))):
+            results[replace(cells[0], row=row)] = mean_of(table, cells, by_seed)
+    return replace(table, spec=replace(spec, rows=tuple(rows)), results=results)
+
+
+def mean_of(table: Table, cells: Sequence[Cell], by_seed: Sequence[Results]) -> Result:
+    """One result for several cells."""
+
+    def over_seeds(selection: str) -> Stat | None:
+        found = [[results[cell].at(selection) for cell in cells] for results in by_seed]
+        known = [[stat.mean for stat in stats if stat is not None] for stats in found]
+        return tables.stat([sum(v) / len(v) if len(v) == len(cells) else None for v in known], table.ddof)
+
+    parts = [table.results[cell] for cell in cells]
+    states = {part.status for part in parts}
+    status = states.pop() if len(states) == 1 else "partial"
+    keys = tuple(key for part in parts for key in part.keys)
+    return Result(over_seeds("best"), over_seeds("last"), len(by_seed), status, "", keys)
+
+
+def draw(figure: Figure, table: Table) -> None:
+    """A series a probe."""
+    spec, axis = table.spec, table.spec.options["axis"]
+
+    def series(dataset: str, clients: int) -> Iterator[tuple[str, list[charts.Point]]]:
+        for panel in spec.panels:
+            cells = [Cell(panel, row, dataset, clients) for row in spec.rows]
+            yield panel.title, [p for x, cell in enumerate(cells) for p in accuracies.point(table, cell, x)]
+
+    across = [str(row.overrides[axis]) for row in spec.rows]
+    accuracies.draw(figure, spec, charts.band, series, across, str(spec.options["label"]))

@@ -1,0 +1,69 @@
+"""Sizes of the data sets: the whole graph, the component that is used, and what is printed (FedLoG's Table 10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgl_repro.data.catalog import facts
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.spec import TableSpec, spelled
+
+QUANTITIES = ("nodes", "edges", "features", "classes")
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Data sets down; per quantity the printed number, the whole graph's, the largest component's."""
+    paper = printed(spec.options["reference"])
+    rows: list[dict[str, Any]] = []
+    body = []
+    for dataset in spec.datasets:
+        whole, component = whole_graph(dataset), largest_component(spec, dataset, protocol)
+        cells: list[object] = []
+        for quantity in QUANTITIES:
+            values = {"printed": paper.get((dataset, quantity)), "whole_graph": whole.get(quantity)}
+            values |= {"largest_component": component.get(quantity)}
+            cells += [_text(value) for value in values.values()]
+            row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol, "dataset": dataset}
+            row |= {"quantity": quantity} | {name: _text(value) for name, value in values.items()}
+            rows.append(row | {"equal": _equal(values["printed"], values["whole_graph"], values["largest_component"])})
+        body.append([spelled(dataset), *cells])
+    heads = ["data set", *(f"{q}, {which}" for q in QUANTITIES for which in ("printed", "whole", "component"))]
+    whole_same = sum("whole" in str(row["equal"]) for row in rows)
+    tally = f"{whole_same} of {len(rows)} printed numbers are those of the whole graph."
+    done = sum(row["largest_component"] != "" for row in rows)
+    return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", done, len(rows))
+
+
+def printed(file: str) -> dict[tuple[str, str], int]:
+    """The paper's numbers by data set in lower case and quantity."""
+    return {(line["dataset"].lower(), line["split"]): int(line["count"]) for line in printed_lines(file)}
+
+
+def whole_graph(dataset: str) -> dict[str, int]:
+    """The graph as its files hold it; half the directed edges, which may be counted twice there."""
+    known = facts(dataset)
+    sizes = {"nodes": known.full_nodes, "edges": known.full_edges // 2}
+    return sizes | {"features": known.features, "classes": known.classes}
+
+
+def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str, int]:
+    """The graph that runs use, loaded and counted; empty where it cannot be had."""
+    config = common.example(spec, dataset, spec.clients[0], protocol)
+    graph = common.graph_of(dataset, config.dataset.features, "largest", config.paths.cache)
+    if graph is None:
+        return {}
+    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges}
+    return sizes | {"features": graph.num_features, "classes": graph.num_classes}
+
+
+def _equal(paper: int | None, whole: int | None, component: int | None) -> str:
+    same = {"whole": whole, "component": component}
+    return " ".join(name for name, value in same.items() if paper is not None and value == paper)
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,110 @@
+"""Sizes, clustering and label differences of the parts that clients get, and of the graph (FED-PUB's Table 1)."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.compare import printed_lines
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.spec import TableSpec, spelled
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fgl_repro.config import Config
+    from fgl_repro.data.graph import Graph
+
+DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
+    paper, rows, grids, summary = printed(spec.options["reference"]), [], [], []
+    reasons = {dataset: sought(common.example(spec, dataset, 1, protocol))[1] for dataset in spec.datasets}
+    blank = [f"{spelled(dataset)} is left blank: {reason}." for dataset, reason in reasons.items() if reason]
+    for scenario, said in spec.options["scenarios"].items():
+        body: list[list[object]] = []
+        same = dict.fromkeys(DIGITS, (0, 0))
+        for dataset in spec.datasets:
+            for clients in (0, *said["clients"]):
+                ours = statistics(spec, dataset, str(said["partitioner"]), int(clients), protocol)
+                line: list[object] = []
+                for quantity, digits in DIGITS.items():
+                    theirs = paper.get((spelled(dataset).lower(), scenario, int(clients), quantity))
+                    text = [_rounded(value, digits) for value in (ours.get(quantity), theirs)]
+                    row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol}
+                    row |= {"dataset": dataset, "scenario": scenario, "clients": clients or "", "quantity": quantity}
+                    both, met = "" not in text, text[0] == text[1]
+                    rows.append(row | {"value": text[0], "printed": text[1], "equal": int(met) if both else ""})
+                    same[quantity] = (same[quantity][0] + (both and met), same[quantity][1] + both)
+                    line += text
+                body.append([spelled(dataset), str(clients or "whole"), *line])
+        told = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
+        summary.append(f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {told}.")
+        heads = ["data set", "clients", *(h for q in DIGITS for h in (q.replace("_", " "), "paper"))]
+        grids.append(f"### {scenario.replace('_', '-').capitalize()}\n\n{summary[-1]}\n\n{grid_text(heads, body)}")
+    done = sum(row["value"] != "" for row in rows)
+    return Content(rows, "\n\n".join(blank + grids), done, len(rows), "\n\n".join(blank + summary))
+
+
+def _rounded(value: float | None, digits: int) -> str:
+    """As the paper rounds: halves up."""
+    return common.decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
+
+
+@cache
+def printed(file: str) -> dict[tuple[str, str, int, str], float]:
+    """The paper's numbers by data set, scenario, clients (0: the whole graph) and quantity."""
+    return {
+        (line["dataset"].lower(), line["scenario"], int(line["n_clients"] or 0), line["metric"]): float(line["value"])
+        for line in printed_lines(file)
+        if line["value"]
+    }
+
+
+def sought(config: Config) -> tuple[Graph | None, str]:
+    """The graph that runs use, or None and why it cannot be had."""
+    return common.sought(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
+
+
+def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
+    """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
+    import numpy as np
+
+    from fgl_repro.federation.partitioners import membership
+    from fgl_repro.fl.metrics import jensen_shannon
+
+    config = common.example(spec, dataset, clients or 1, protocol)
+    graph, _ = sought(config)
+    if graph is None:
+        return {}
+    if not clients:
+        sizes = {"nodes": graph.num_nodes, "edges": 2 * graph.num_edges, "classes": graph.num_classes}
+        return sizes | {"clustering_coefficient": clustering(graph)}
+    members = membership(partitioner, graph, clients, config.protocol.split_seed)
+    parts = [graph.subgraph(own) for own in members.nodes]
+    counts = np.array([np.bincount(part.labels, minlength=graph.num_classes) for part in parts])
+    distance = np.sqrt(math.log(2) * jensen_shannon(counts).clip(0))
+    found = {"nodes": [part.num_nodes for part in parts], "edges": [2 * part.num_edges for part in parts]}
+    means = {name: float(np.mean(values)) for name, values in found.items()}
+    means |= {"clustering_coefficient": float(np.mean([clustering(part) for part in parts]))}
+    return means | {"heterogeneity": float(np.median(distance))}
+
+
+def clustering(graph: Graph, block: int = 1000) -> float:
+    """Mean over nodes of the share of pairs of neighbours that are joined, 0 with fewer than two (Watts & Strogatz)."""
+    import numpy as np
+
+    adjacency = graph.adjacency
+    closed = [
+        np.asarray((adjacency[k : k + block] @ adjacency).multiply(adjacency[k : k + block]).sum(1)).ravel()
+        for k in range(0, graph.num_nodes, block)
+    ]
+    degree = np.diff(adjacency.indptr).astype(float)
+    share: np.ndarray = np.concatenate(closed) / np.maximum(degree * (degree - 1), 1)
+    return float(share.mean())

@@ -1,0 +1,361 @@
+"""Tables: pure functions of run records. What did not run is blank, what ran with too few seeds says so.
+
+Every number exists at both rounds a record keeps, the best validation round and the last; the protocol says which of
+the two a table prints.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Record, Source, write_atomic
+from fgl_repro.tables.spec import Cell, Difference, Panel, Row, TableSpec, spelled
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
+
+Selection = Literal["best", "last"]
+ROUND = {"best_validation": "best", "last": "last"}
+SAID: dict[str, str] = {"best": "best validation round", "last": "last round"}
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Mean and std over seeds, as fractions; ``std`` is None for a single seed, which has no spread."""
+
+    mean: float
+    std: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What records say about a cell.
+
+    Attributes:
+        best: At the best validation round; None where nothing was measured.
+        last: At the last round.
+        wanted: Seeds the table asks for.
+        status: ``complete``, ``partial``, ``empty`` (runs finished, but the probe has no rows), ``oom``, ``failed``,
+            ``untuned`` (candidates are missing) or ``not run``.
+        chosen: Tuned overrides, where the protocol tunes.
+        keys: Runs behind the number, first eight digits, in the order of seeds.
+    """
+
+    best: Stat | None
+    last: Stat | None
+    wanted: int
+    status: str
+    chosen: str
+    keys: tuple[str, ...]
+
+    def at(self, selection: str) -> Stat | None:
+        """The number at one of the two rounds."""
+        return self.best if selection == "best" else self.last
+
+
+@dataclass(frozen=True)
+class Table:
+    """A spec filled from records under one protocol; ``selection`` is the round the protocol prints."""
+
+    spec: TableSpec
+    protocol: str
+    selection: str
+    ddof: int
+    results: dict[Cell, Result]
+
+    def narrowed(self, part: TableSpec) -> Table:
+        """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
+        cells = set(part.cells())
+        return Table(
+            part, self.protocol, self.selection, self.ddof, {c: r for c, r in self.results.items() if c in cells}
+        )
+
+
+def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
+    """Mean and std of what was measured; None when nothing was."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return None
+    std = float(np.std(known, ddof=ddof)) if len(known) > 1 else None
+    return Stat(float(np.mean(known)), std, len(known))
+
+
+def measured(record: Record, probe: str, selection: str, metric: str) -> float | None:
+    """One metric of one probe at one of the two rounds; None for a probe without rows."""
+    value = record["metrics"].get(probe, {}).get(selection, {}).get(metric)
+    return None if value is None else float(value)
+
+
+def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
+    """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
+    from fgl_repro.config import key_of
+
+    choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
+    return ([key_of(_at_seed(choice.config, seed)) for seed in spec.seeds] if choice else []), choice
+
+
+def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
+    """Fill one cell from the records of its seeds."""
+    keys, choice = chosen_keys(spec, cell, protocol, source)
+    if choice is None:
+        return Result(None, None, len(spec.seeds), "untuned", "", ())
+    found = [(key, record) for key in keys if (record := source.load(key)) is not None]
+    ddof = choice.config.protocol.ddof
+
+    def over_seeds(selection: str) -> Stat | None:
+        return stat([measured(r, cell.panel.probe, selection, spec.metric) for _, r in found], ddof)
+
+    best, last = over_seeds("best"), over_seeds("last")
+    status = _status(keys, len(found), best, source)
+    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found))
+
+
+def _at_seed(config: Config, seed: int) -> Config:
+    from fgl_repro.config import override
+
+    return override(config, {"seed": seed})
+
+
+def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> str:
+    if found == len(keys):
+        return "complete" if best is not None else "empty"
+    if found:
+        return "partial"
+    notes = [note["status"] for key in keys if (note := source.load_failed(key)) is not None]
+    return "oom" if "oom" in notes else "failed" if notes else "not run"
+
+
+def fill(spec: TableSpec, protocol: str, source: Source) -> Table:
+    """The whole table from whatever records there are."""
+    example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
+    results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
+    return Table(spec, protocol, ROUND[example.selection], example.ddof, results)
+
+
+def runs(spec: TableSpec, protocol: str) -> list[Config]:
+    """Every run of the table before tuning; panels that share a world name the same run more than once."""
+    return [spec.config(cell, protocol, seed) for cell in spec.cells() for seed in spec.seeds]
+
+
+def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
+    """First phase of a tuned table; empty otherwise."""
+    firsts = [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.cells()]
+    return [candidate for config in firsts for candidate in tuning.candidates(config)]
+
+
+def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
+    """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
+    found = [tuning.choose(config, source) for config in runs(spec, protocol)]
+    return [config for config in found if config is not None], sum(config is None for config in found)
+
+
+def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
+    """Every run a table rests on that can be named yet, candidates included, by key."""
+    from fgl_repro.config import key_of
+
+    configs, _ = chosen_runs(spec, protocol, source)
+    return {key_of(config): config for config in [*candidate_runs(spec, protocol), *configs]}
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def number(value: Stat | None, form: str) -> str:
+    """``86.01 ± 1.18`` (percent) or ``0.8601 (0.0118)`` (fraction); blank for nothing."""
+    if value is None:
+        return ""
+    if form == "fraction":
+        return f"{value.mean:.4f} ({value.std:.4f})" if value.std is not None else f"{value.mean:.4f}"
+    return f"{100 * value.mean:.2f} ± {100 * value.std:.2f}" if value.std is not None else f"{100 * value.mean:.2f}"
+
+
+def shown(found: Result, selection: str, form: str) -> str:
+    """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none."""
+    if found.status in ("oom", "failed"):
+        return "OOM" if found.status == "oom" else "failed"
+    if found.status == "empty":
+        return "no rows"
+    value = found.at(selection)
+    text = number(value, form)
+    return f"{text} [{value.n} of {found.wanted}]" if value is not None and value.n < found.wanted else text
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """CSV with unix line ends, so that the same numbers are the same bytes everywhere; columns as in the first row."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def exact(value: float | None) -> str:
+    """A fraction in six digits, blank for None."""
+    return "" if value is None else f"{value:.6f}"
+
+
+def long_rows(table: Table) -> list[dict[str, Any]]:
+    """One row a cell and selection."""
+    spec = table.spec
+    rows = []
+    for cell, found in table.results.items():
+        for selection in ("best", "last"):
+            value = found.at(selection)
+            row: dict[str, Any] = {
+                "paper": spec.paper,
+                "table": spec.table,
+                "panel": cell.panel.name,
+                "protocol": table.protocol,
+            }
+            row |= {"dataset": cell.dataset, "clients": cell.clients, "method": cell.row.method}
+            row |= {"name": cell.row.name, "variant": cell.row.variant, "probe": cell.panel.probe}
+            row |= {"metric": spec.metric, "selection": selection, "printed": int(selection == table.selection)}
+            row |= {"mean": exact(value.mean if value else None), "std": exact(value.std if value else None)}
+            row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
+            row |= {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)}
+            rows.append(row)
+    return rows
+
+
+def _columns(spec: TableSpec) -> list[tuple[str, int]]:
+    return [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
+
+
+def _wide_row(table: Table, panel: Panel, row: Row, selection: str) -> list[str]:
+    return [
+        shown(table.results[Cell(panel, row, dataset, clients)], selection, table.spec.format)
+        for dataset, clients in _columns(table.spec)
+    ]
+
+
+def row_gap(table: Table, line: Difference, panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
+    """A difference of two rows in points; None where one of them has no number."""
+    by_id = {row.id: row for row in table.spec.rows}
+    if line.more not in by_id or line.less not in by_id:
+        return None
+    cells = [Cell(panel, by_id[name], dataset, clients) for name in (line.more, line.less)]
+    more, less = (table.results[cell].at(selection) for cell in cells)
+    return None if more is None or less is None else 100 * (more.mean - less.mean)
+
+
+def signed(value: float | None) -> str:
+    """Points with their sign, blank for None."""
+    return "" if value is None else f"{value:+.2f}"
+
+
+def _across_panels(table: Table, dataset: str, clients: int, selection: str) -> list[list[str]]:
+    """Lines of one column of the grid, a panel each across, differences of rows below."""
+    panels = table.spec.panels
+    lines = [
+        [
+            row.label,
+            *(shown(table.results[Cell(p, row, dataset, clients)], selection, table.spec.format) for p in panels),
+        ]
+        for row in table.spec.rows
+    ]
+    for line in table.spec.differences:
+        lines.append([line.name, *(signed(row_gap(table, line, p, dataset, clients, selection)) for p in panels)])
+    return lines
+
+
+def _wide_across_panels(table: Table) -> str:
+    columns = ["column", "selection", "method", *(panel.title for panel in table.spec.panels)]
+    rows = []
+    for selection in _both(table):
+        for dataset, clients in _columns(table.spec):
+            for line in _across_panels(table, dataset, clients, selection):
+                rows.append(dict(zip(columns, [f"{spelled(dataset)} {clients}", selection, *line], strict=True)))
+    return csv_text(rows)
+
+
+def wide_text(table: Table) -> str:
+    """Shaped as the paper prints it: methods down, data sets and clients across; both selections, the printed first."""
+    if table.spec.columns == "panels":
+        return _wide_across_panels(table)
+    heads = [f"{spelled(dataset)} {clients}" for dataset, clients in _columns(table.spec)]
+    columns = ["panel", "selection", "method", *heads]
+    rows = []
+    for selection in _both(table):
+        for panel in table.spec.panels:
+            for row in table.spec.rows:
+                values = [panel.name, selection, row.label, *_wide_row(table, panel, row, selection)]
+                rows.append(dict(zip(columns, values, strict=True)))
+    return csv_text(rows)
+
+
+def _both(table: Table) -> tuple[str, str]:
+    return ("best", "last") if table.selection == "best" else ("last", "best")
+
+
+def seeds_said(counts: Iterable[int]) -> str:
+    """Over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
+    ran = {int(count) for count in counts} - {0}
+    if len(ran) < 2:
+        return f"{max(ran, default=0)} seed{'' if ran == {1} else 's'}"
+    return f"{min(ran)} to {max(ran)} seeds"
+
+
+def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
+    """A markdown table, aligned so that it also reads well as plain text."""
+    from tabulate import tabulate
+
+    align = ["left" if i < numbers_from else "right" for i in range(len(heads))]
+    return tabulate(rows, heads, tablefmt="pipe", colalign=align, disable_numparse=True)
+
+
+def markdown(table: Table) -> str:
+    """The table as a page: one grid a panel and data set group, at both rounds."""
+    spec = table.spec
+    unit = "percent" if spec.format == "percent" else "fractions"
+    lines = [
+        f"# {spec.said}: {spec.title}",
+        "",
+        f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
+        f"{', '.join(map(str, spec.seeds))}; the protocol prints the {SAID[table.selection]}. "
+        "`[n of m]`: seeds are missing; blank: not run.",
+    ]
+    lines += ["", spec.note] if spec.note else []
+    for selection in _both(table):
+        lines += ["", f"## At the {SAID[selection]}"]
+        if spec.columns == "panels":
+            for dataset, clients in _columns(spec):
+                heads = ["method", *(panel.title for panel in spec.panels)]
+                grid = grid_text(heads, _across_panels(table, dataset, clients, selection))
+                lines += ["", f"### {spelled(dataset)}, {clients} clients", "", grid]
+            continue
+        for panel in spec.panels:
+            lines += ["", f"### {panel.name}: {panel.title}"]
+            for dataset in spec.datasets:
+                heads = ["method", *(f"{spelled(dataset)}, {clients} clients" for clients in spec.clients)]
+                body = [
+                    [row.label]
+                    + [
+                        shown(table.results[Cell(panel, row, dataset, clients)], selection, spec.format)
+                        for clients in spec.clients
+                    ]
+                    for row in spec.rows
+                ]
+                lines += ["", grid_text(heads, body)]
+    return "\n".join(lines) + "\n"
+
+
+def write(table: Table, folder: Path) -> list[Path]:
+    """Long CSV, paper-shaped CSV and markdown into ``folder``; returns the files."""
+    stem = table.spec.stem
+    texts = {
+        f"{stem}.csv": csv_text(long_rows(table)),
+        f"{stem}_wide.csv": wide_text(table),
+        f"{stem}.md": markdown(table),
+    }
+    for name, text in texts.items():
+        write_atomic(folder / name, text)
+    return [folder / name for name in texts]

@@ -1,0 +1,129 @@
+"""``fgl-table``: the smoke test that keeps nothing, and what is pushed to W&B."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.cli import request
+from fgl_repro.cli import table as cli
+from fgl_repro.tables import spec as tablespec
+from support import wandb_log
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
+
+
+def call(tmp_path: Path, *words: str) -> int:
+    return cli.main([*words, "--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")])
+
+
+def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(request, "prepared", lambda configs, args: seen.extend(configs) or configs)
+    folder = tmp_path / "throwaway"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    assert call(tmp_path, "run", "table2", "--fast", "--methods", "local,fedpub", "--clients", "5,10") == 0
+    out = capsys.readouterr().out
+    assert "2 runs done, 0 found" in out
+    assert "Cora, 5 clients" in out
+    assert "nothing was kept" in out
+    assert "10 clients" not in out
+    assert "CiteSeer" not in out
+    assert {(c.protocol.rounds, c.seed, c.dataset.name, c.partitioner.clients) for c in seen} == {(2, 0, "cora", 5)}
+    assert list(folder.iterdir()) == []
+    assert {p.name for p in tmp_path.iterdir()} == {"throwaway"}
+
+
+def test_push_logs_runs_and_table_with_tags(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
+    assert call(tmp_path, "push", *corner) == 0
+    assert capsys.readouterr().out.startswith("0 runs logged")
+    assert call(tmp_path, "run", *corner) == 0
+    assert call(tmp_path, "push", *corner) == 0
+    assert "1 runs and the table logged (offline)" in capsys.readouterr().out
+    folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
+    seen = {run.run.job_type: run for run in map(wandb_log.read, folders)}
+    assert set(seen) == {"table1", "table"}
+    assert {"fedlog", "table1", "local", "cora"} <= set(seen["table1"].run.tags)
+    assert seen["table"].run.display_name == "table-fedlog-1"
+    assert set(seen["table"].run.tags) == {"fedlog", "table1"}
+    assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
+
+
+PART = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg,fedlog-half", "--seeds", "0")
+
+
+def test_a_whole_paper_is_one_sweep(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ["table3", "table5", "table6", "table7", "table12", "fig4", "fig5"]  # the large ones take long to write
+    monkeypatch.setattr(request, "papers", lambda table: {"fedlog": [tablespec.load(name) for name in few]})
+    assert call(tmp_path, "missing", "fedlog", *PART) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2  # FedAvg (Tables 5 and 6, Figure 5), FedLoG with a constant alpha (Table 7, Figure 4)
+    assert "runtime.curves=all" in lines[0].split(), "Table 6 and Figure 5 need every round"
+    assert "runtime.curves=all" not in lines[1].split()
+    assert call(tmp_path, "run", "fedlog", *PART) == 0
+    out = capsys.readouterr().out
+    assert "2 runs done, 0 found" in out
+    told = [line.split(":")[0] for line in out.splitlines() if line.endswith(" numbers.")]
+    assert told == ["table5", "table6", "table7", "fig4", "fig5"]
+    files = {path.name for path in (tmp_path / "results" / "fedlog" / "fedlog").iterdir()}
+    assert {"table_6.md", "table_7_wide.csv", "compare_7.md", "figure_4.svg", "figure_5.csv"} <= files
+    assert call(tmp_path, "missing", "fedlog", *PART) == 0
+    assert capsys.readouterr().out == ""
+    assert call(tmp_path, "run", "fedlog", "--fast") == 0
+    out = capsys.readouterr().out
+    assert "nothing was kept" in out
+    assert "table7: 8 of 8 numbers." in out
+    everything = len(list(tablespec.load("fig5").smoke().cells()))
+    assert f"fig5: {everything} of {everything} numbers." in out
+
+
+def test_a_table_without_curves_does_its_runs_again(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg")
+    assert call(tmp_path, "run", "table5", *corner) == 0
+    capsys.readouterr()
+    assert call(tmp_path, "show", "table6", "--methods", "fedavg") == 0
+    assert "3 runs were recorded without curves" in capsys.readouterr().out
+    assert call(tmp_path, "run", "table6", "--methods", "fedavg", "--jobs", "2") == 0
+    out = capsys.readouterr().out
+    assert "3 runs done, 0 found" in out
+    assert "| FedAvg   | 2.0 | 3 of 3 | 58 |" in " ".join(out.split()).replace("FedAvg |", "FedAvg   |")
+    assert call(tmp_path, "pack", "table6") == 0
+    assert "curves.csv holds the curves of 3 runs" in capsys.readouterr().out
+    for path in (tmp_path / "records").iterdir():  # a fresh clone
+        path.unlink()
+    assert call(tmp_path, "show", "table6", "--methods", "fedavg") == 0
+    assert "3 of 3" in capsys.readouterr().out
+    assert call(tmp_path, "unpack", "table6") == 0
+    capsys.readouterr()
+    assert call(tmp_path, "missing", "table6", "--methods", "fedavg") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "fedlog", "--datasets", "coral"), "nothing of fedlog has all that was asked for"),
+        (("run", "fedlg"), "there is no table fedlg: choose from table1"),
+        (("pack", "fedlg"), "there is no table fedlg: choose from table1"),
+        (("show", "fig9", "--methods", "fedavg"), "fig9 has no methods fedavg: choose from fedlog"),
+    ],
+)
+def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(tmp_path, *words) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1

@@ -1,0 +1,245 @@
+"""The command line as a person meets it: real processes, real Cora, two rounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgl_repro import train
+from fgl_repro.config import build, key_of
+from fgl_repro.runs.store import RecordStore
+from support import helpers, wandb_log
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+TWO_ROUNDS = ("protocol.rounds=2", "logger=disabled")
+
+
+class Shell:
+    """A folder to run ``fgl-train`` in, with records of its own."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.folder, self.store = folder, RecordStore(folder / "records")
+        dropped = ("WANDB_", "HYDRA_FULL_ERROR", "FGL_RECORDS", "COMP_")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+        self.environment |= {"PYTHONPATH": SOURCE, "FGL_CACHE": str(cache), "HOME": str(folder / "home")}
+
+    def __call__(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fgl_repro.train", *words, f"paths.records={self.store.folder}"]
+        environment = self.environment | environment
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+
+    def refused(self, *words: str, **environment: str) -> str:
+        """The one sentence on stderr of a command that must fail."""
+        done = self(*words, **environment)
+        assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+        assert done.stderr.startswith("fgl-train: ")
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.endswith(".\n")
+        return done.stderr
+
+    def left(self) -> set[str]:
+        """Files below the folder, Hydra's log of what was asked for apart."""
+        found = (p.relative_to(self.folder) for p in self.folder.rglob("*") if p.is_file())
+        return {str(p) for p in found if p.parts[0] != "outputs"}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, cache: Path) -> Shell:
+    return Shell(tmp_path, cache)
+
+
+def without_heavy_imports(shell: Shell, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``fgl-train``, which fails unless it does without torch, W&B and pandas; what is slow to start is one of them."""
+    probe = f"import sys; sys.argv[1:] = {list(words)!r}; from fgl_repro.train import main; main(); "
+    probe += "loaded = {'torch', 'wandb', 'pandas'} & set(sys.modules); sys.exit(f'imported {loaded}' if loaded else 0)"
+    command = [sys.executable, "-c", probe]
+    everything = {**shell.environment, "FGL_RECORDS": str(shell.store.folder), **environment}
+    return subprocess.run(command, cwd=shell.folder, env=everything, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def cora(real_graph: Callable[..., Any]) -> None:
+    real_graph("cora")
+
+
+def test_a_sweep_runs_once(shell: Shell, cora: None) -> None:
+    words = ("-m", "method=local,fedavg,fedpub", "partitioner.clients=3,5", "seed=0,1", "protocol.rounds=2")
+    first = shell(*words)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("recorded in") == 12
+    assert "already" not in first.stdout
+    written = {path: path.stat().st_mtime_ns for path in shell.store.files()}
+    keys = {
+        key_of(build({"protocol.rounds": 2}, method=method, clients=clients, seed=seed))
+        for method in ("local", "fedavg", "fedpub")
+        for clients in (3, 5)
+        for seed in (0, 1)
+    }
+    assert {record["key"] for record in shell.store.all()} == keys
+    assert not (shell.folder / "wandb").exists(), "a sweep does not log as it goes"
+    again = without_heavy_imports(shell, *words)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("already recorded in") == 12
+    assert {path: path.stat().st_mtime_ns for path in shell.store.files()} == written
+
+
+def test_a_single_run_logs_live_and_a_forced_one_is_the_next_attempt(shell: Shell, cora: None) -> None:
+    done = shell("method=fedavg", "protocol.rounds=2")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    (folder,) = (shell.folder / "wandb").glob("offline-run-*")
+    seen = wandb_log.read(folder)
+    (record,) = shell.store.all()
+    assert "fedlog" in seen.run.tags
+    assert (seen.exit_code, len(seen.history)) == (0, 2)
+    assert record["wandb"]["id"] == seen.run.run_id == f"{record['key'][:12]}-0"
+    assert shell("method=fedavg", "protocol.rounds=2", "runtime.force=true", "logger=disabled").returncode == 0
+    (record,) = shell.store.all()
+    assert record["wandb"]["id"] == seen.run.run_id, "a run that is not logged keeps its mirror"
+    for path in folder.parent.glob("*"):  # synced and cleaned away: only the record remembers
+        path.rename(shell.folder / path.name)
+    assert shell("method=fedavg", "protocol.rounds=2", "runtime.force=true").returncode == 0
+    (record,) = shell.store.all()
+    assert record["wandb"]["id"] == f"{record['key'][:12]}-1"
+
+
+def test_cfg_job_needs_no_torch(shell: Shell) -> None:
+    done = without_heavy_imports(shell, "--cfg", "job", "method=fedpub")
+    assert done.returncode == 0, done.stderr
+    assert "l1: 0.001" in done.stdout
+    assert shell.left() == set()
+
+
+def test_shell_completion_needs_no_torch(shell: Shell) -> None:
+    line = "fgl-train method=fed"
+    asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_CWORD": "1"}
+    done = without_heavy_imports(shell, "-sc", "query=bash", **asked)
+    assert done.returncode == 0, done.stderr
+    offered = {word.removeprefix("method=") for word in done.stdout.split()}
+    assert {"fedavg", "fedpub", "fedntd", "feded"} <= offered
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("method=fedpubb", "method=fedpubb does not exist: choose from fedavg, "),
+        ("partitioner.clients=0", "give at least one client"),
+        ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
+        (
+            "method=fedpub method.tauu=3",
+            "the keys of method are variant, revision, tau, l1, l2, similarity, random_graph, masks.",
+        ),
+        ("method=null", "a group cannot be null"),
+        ("-m seed=0,x", "seed=x: Value 'x'"),
+        ("-m method=local,fedpubb", "method=fedpubb does not exist"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(shell: Shell, words: str, said: str) -> None:
+    assert said in shell.refused(*words.split())
+    assert shell.left() == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("partitioner.clients=99999", "lower partitioner.clients"),
+        ("protocol.lr=1e30", "lower protocol.lr"),
+    ],
+)
+def test_a_run_that_cannot_be_is_one_sentence_and_a_note(shell: Shell, cora: None, words: str, said: str) -> None:
+    assert said in shell.refused(*TWO_ROUNDS, *words.split())
+    (name,) = shell.left()
+    note = json.loads((shell.folder / name).read_text())
+    assert (name, note["status"]) == (f"records/{note['key'][:16]}.failed.json", "failed")
+    assert said in note["error"]
+
+
+def test_no_gpu_is_one_sentence(shell: Shell) -> None:
+    said = shell.refused(*TWO_ROUNDS, "runtime.device=cuda", CUDA_VISIBLE_DEVICES="")
+    assert "use runtime.device=cpu or auto" in said
+
+
+def test_no_data_is_one_sentence(shell: Shell) -> None:
+    nowhere = {"FGL_DATA": "/nonexistent", "FGL_CACHE": str(shell.folder / "cache")}
+    said = shell.refused(*TWO_ROUNDS, "dataset=cs", **nowhere)
+    assert "FGL_DATA" in said
+
+
+def test_a_truncated_record_is_one_sentence_and_stays(shell: Shell) -> None:
+    run = build({"protocol.rounds": 2}, method="local")
+    path = shell.store.save(helpers.record(run))
+    path.write_text(path.read_text()[:100])
+    assert path.name in shell.refused(*TWO_ROUNDS, "method=local")
+    assert len(path.read_text()) == 100
+    assert shell.left() == {f"records/{path.name}"}
+
+
+def test_a_bad_job_does_not_stop_a_sweep(shell: Shell, cora: None) -> None:
+    done = shell("-m", *TWO_ROUNDS, "method=local", "protocol.lr=1e30,0.01", "seed=0,1")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == ["fgl-train: job 0", "fgl-train: job 1"]
+    assert all("protocol.lr=1e+30 seed=" in line and "lower protocol.lr" in line for line in lines)
+    assert len(shell.store.files()) == 2
+
+
+def test_other_launchers_see_the_failure(shell: Shell, cora: None) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    parallel = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    done = shell("-m", *parallel, *TWO_ROUNDS, "method=local", "protocol.lr=1e30,0.01")
+    assert done.returncode == 2
+    assert "fgl-train: the training loss is nan" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_traceback_on_demand(shell: Shell) -> None:
+    done = shell("partitioner.clients=0", HYDRA_FULL_ERROR="1")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_a_run_that_somebody_computes_is_left_alone(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    run = build({"protocol.rounds": 2, "logger.mode": "disabled"}, method="local")
+    claim = shell.store.claim(key_of(run))
+    assert claim is not None
+    with claim:
+        assert "is being computed by another process" in shell.refused(*TWO_ROUNDS, "method=local")
+
+
+def test_a_run_that_was_just_finished_elsewhere_is_taken(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = build(method="local")
+    record = helpers.record(run)
+    real = shell.store.claim
+
+    def late(key: str) -> Any:
+        shell.store.save(record)  # between our look and our claim
+        return real(key)
+
+    monkeypatch.setattr(shell.store, "claim", late)
+    monkeypatch.setattr(train, "_compute", lambda *_: pytest.fail("computed again"))
+    assert train.obtain(run, shell.store) == (record, False)
+
+
+def test_tuning_runs_its_candidates_first(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = build({"paths.records": str(shell.store.folder)}, method="local", protocol="fedlog_tuned", seed=2)
+    lived = []
+
+    def compute(config: Any, store: RecordStore, live: bool, slot: int) -> Any:
+        lived.append((config.protocol.lr, config.seed, live))
+        record = helpers.record(config, best=0.9 if config.protocol.lr == 0.003 else 0.5)
+        store.save(record)
+        return record
+
+    monkeypatch.setattr(train, "_compute", compute)
+    train.job(run)
+    assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
+    assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out

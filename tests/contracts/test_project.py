@@ -1,0 +1,166 @@
+"""House rules: file sizes, no traces of one machine, every make target works, entry points exist."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.cli.table import _parser as _table_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 400
+CODE = {".py", ".yaml", ".sh"}
+TEXT = {*CODE, ".md", ".toml", ".txt", ".cff", ".json", ""}
+FOLDERS = ("src", "tests", "conf", "scripts", "benchmarks", "results", ".ci")
+
+# Spelt in pieces, so that this file does not find itself.
+MACHINE = re.compile("|".join(["/(?:" + "work|root|home|Users|opt" + ")/", r"\.\./" + "shared"]))
+MAY_NAME_SHARED = {"Makefile", ".ci/run"}  # they use the folder beside a checkout if it exists
+
+
+def _project_files() -> list[Path]:
+    """Files of the project: what git tracks or would, or all in its folders where there is no git."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+        ).stdout.split("\0")
+        found = [ROOT / name for name in listed if name]
+    except (OSError, subprocess.CalledProcessError):
+        found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+        found += [path for path in ROOT.iterdir() if path.is_file()]
+    return [path for path in found if path.is_file()]
+
+
+# The suite may itself run under make, whose variables (ARGS=...) must not leak into the makes under test.
+ENV = {
+    name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name not in ("ARGS", "MFLAGS")
+}
+
+
+def _pyproject() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def _help_targets() -> list[str]:
+    return re.findall(r"^([a-z0-9]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.M)
+
+
+def test_no_source_file_is_too_long() -> None:
+    sizes = {p.relative_to(ROOT): len(p.read_text().splitlines()) for p in _project_files() if p.suffix in CODE}
+    assert sizes
+    assert {path: lines for path, lines in sizes.items() if lines > LONGEST} == {}
+
+
+def test_nothing_names_one_machine() -> None:
+    found = []
+    for path in _project_files():
+        name = str(path.relative_to(ROOT))
+        if path.suffix not in TEXT or path.stat().st_size > 1_000_000:
+            continue
+        for number, line in enumerate(path.read_text(errors="ignore").splitlines(), 1):
+            hits = {hit for hit in MACHINE.findall(line) if not (name in MAY_NAME_SHARED and "shared" in hit)}
+            found += [f"{name}:{number}: {hit}" for hit in sorted(hits)]
+    assert found == []
+
+
+def test_help_is_the_default_target_and_lists_every_target() -> None:
+    shown = subprocess.run(["make"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    wanted = "install demo test lint type train table1 table2 table9 fedlog fedpub fedsage tables list missing compare"
+    wanted += " report show rerun pack unpack push bench data clean"
+    assert set(wanted.split()) <= set(_help_targets())
+    for target in _help_targets():
+        assert re.search(rf"^  {target} +\S", shown, flags=re.M), target
+
+
+@pytest.mark.parametrize("target", _help_targets())
+def test_make_target_has_a_recipe(target: str) -> None:
+    command = ["make", "-n", target, "ARGS=", "KEY=0123", "T=table1"]
+    done = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_make_passes_only_the_options_that_are_given() -> None:
+    command = ["make", "-n", "-o", ".venv/.installed", "table1"]
+    plain = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert plain.strip() == ".venv/bin/fgl-table run table1"
+    narrow = [*command, "DATASETS=cora pubmed", "CLIENTS=3,5", "SEEDS=0", "JOBS=2"]
+    said = subprocess.run(narrow, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert said.strip().endswith("run table1 --datasets cora,pubmed --clients 3,5 --seeds 0 --jobs 2")
+    said = subprocess.run([*command, "FAST=1"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert said.strip() == ".venv/bin/fgl-table run table1 --fast"
+
+
+def test_every_table_and_figure_has_a_target() -> None:
+    command = ["make", "-n", "-o", ".venv/.installed", "fedlog-table3", "fedlog-fig9", "fedsage-tabled1", "SEEDS=0"]
+    said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert said.split("\n")[:3] == [
+        f".venv/bin/fgl-table run {name} --seeds 0" for name in ("table3", "fig9", "fedsaged1")
+    ]
+    command[4:7] = ["fedpub-table7a", "fedpub-fig1"]
+    said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert said.split("\n")[:2] == [f".venv/bin/fgl-table run {name} --seeds 0" for name in ("fedpub7a", "fedpubfig1")]
+
+
+@pytest.mark.parametrize("target", _help_targets())
+def test_make_uses_options_that_the_tools_have(target: str) -> None:
+    given = [
+        "KEY=0123",
+        "DATASETS=cora",
+        "CLIENTS=3",
+        "METHODS=local",
+        "SEEDS=0",
+        "PROTOCOL=fedlog",
+        "JOBS=2",
+        "FAST=1",
+    ]
+    command = ["make", "-n", "-o", ".venv/.installed", target, *given]
+    said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    for line in re.findall(r"fgl-table ([^;\n]+)", said):
+        _table_parser().parse_args(line.replace("$table", "table1").split())
+
+
+@pytest.mark.parametrize("name", sorted(_pyproject()["project"]["scripts"]))
+def test_entry_point_imports(name: str) -> None:
+    module, function = _pyproject()["project"]["scripts"][name].split(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_every_subpackage_is_importable_and_shipped() -> None:
+    for folder in (ROOT / "src" / "fgl_repro").rglob("*"):
+        if folder.is_dir() and any(folder.glob("*.py")):
+            assert (folder / "__init__.py").is_file(), folder
+
+
+def test_dependencies_are_pinned() -> None:
+    pinned = re.findall(r"^([\w.-]+)==[\w.]+$", (ROOT / "constraints.txt").read_text(), flags=re.M)
+    names = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
+    wanted = {re.split(r"[<>=]", line)[0].lower() for line in _pyproject()["project"]["dependencies"]}
+    assert wanted <= names
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_yaml_files_and_the_stored_data(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("src", "conf"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    command = [sys.executable, "setup.py", "-q", "build", "--build-lib", "out"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    for path in (
+        "conf/config.yaml",
+        "conf/dataset/cora.yaml",
+        "py.typed",
+        "federation/partitioners/stored",
+        "tables/reference/fedlog",
+    ):
+        assert (tmp_path / "out" / "fgl_repro" / path).exists(), path

@@ -1,0 +1,205 @@
+"""Partitioners: published facts, coverage, repeatability, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph, array_hash, induced
+from fgl_repro.federation.partitioners import Membership, edge_cut, louvain, membership
+from fgl_repro.federation.partitioners.louvain import communities
+
+FACTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "partition_facts.json").read_text())
+RealGraph = Callable[..., Graph]
+
+
+def graph_of(num_nodes: int, edges: list[tuple[int, int]], name: str = "toy", classes: int = 2) -> Graph:
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    adjacency = sp.csr_matrix((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(num_nodes, num_nodes))
+    adjacency.sort_indices()
+    return Graph(
+        name=name,
+        features=sp.identity(num_nodes, dtype=np.float32, format="csr"),
+        adjacency=adjacency,
+        labels=np.arange(num_nodes) % classes,
+        num_classes=classes,
+        original_id=np.arange(num_nodes, dtype=np.int32),
+    )
+
+
+def part_of(members: Membership, num_nodes: int) -> np.ndarray:
+    """Part of each node; -1 for nodes in none."""
+    part = np.full(num_nodes, -1)
+    for k, own in enumerate(members.nodes):
+        part[own] = k
+    return part
+
+
+def ring(num_nodes: int) -> Graph:
+    return graph_of(num_nodes, [(i, (i + 1) % num_nodes) for i in range(num_nodes)])
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_published_memberships_have_the_published_cuts(name: str, real_graph: RealGraph) -> None:
+    graph, facts = real_graph(name), FACTS[name]
+    assert (graph.num_nodes, graph.num_edges) == (facts["nodes"], facts["edges"])
+    assert array_hash(graph.original_id.astype("<i4"))[:12] == facts["lcc_hash"]
+    for parts, expected in facts["parts"].items():
+        found = membership("published", graph, int(parts), seed=0)
+        assert found.source == "stored METIS 5.1.0"
+        assert {"cut": found.cut, "hash": found.hash} == expected
+        assert sum(found.sizes) == graph.num_nodes
+        assert len(found.sizes) == int(parts)
+
+
+def test_published_ignores_the_seed(real_graph: RealGraph) -> None:
+    graph = real_graph("cora")
+    assert membership("published", graph, 4, seed=0).hash == membership("published", graph, 4, seed=9).hash
+
+
+@pytest.mark.parametrize("case", ["another number of parts", "cropped graph", "another data set"])
+def test_published_says_when_it_falls_back(case: str, real_graph: RealGraph) -> None:
+    graph, parts = real_graph("cora"), 4
+    if case == "another number of parts":
+        parts = 7
+    elif case == "cropped graph":
+        graph = graph.subgraph(np.arange(5, graph.num_nodes))
+    else:
+        graph = ring(40)
+    found = membership("published", graph, parts, seed=0)
+    assert found.source.startswith("pymetis ")
+    assert found.source.endswith("(no stored membership for this graph)")
+    assert found.hash == membership("metis", graph, parts, seed=0).hash
+
+
+def test_cut_counts_each_edge_between_parts_once() -> None:
+    graph = graph_of(5, [(0, 1), (1, 2), (2, 3), (0, 4)])
+    assert edge_cut(graph, [np.array([0, 1]), np.array([2, 3]), np.array([4])]) == 2
+    assert edge_cut(graph, [np.array([0, 1, 2]), np.array([2, 3])]) == 1, "a node may be in two parts, or in none"
+
+
+@pytest.mark.parametrize("name", ["metis", "random"])
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_parts_cover_the_graph(name: str, parts: int) -> None:
+    graph = ring(60)
+    found = membership(name, graph, parts, seed=3)
+    part = part_of(found, 60)
+    assert part.min() == 0, "every node has a part"
+    assert sum(found.sizes) == 60
+    assert found.cut == sum(part[i] != part[(i + 1) % 60] for i in range(60))
+
+
+@pytest.mark.parametrize("name", ["metis", "random"])
+def test_same_seed_same_parts(name: str, real_graph: RealGraph) -> None:
+    graph = real_graph("cora")
+    assert membership(name, graph, 4, seed=1).hash == membership(name, graph, 4, seed=1).hash
+    hashes = {membership(name, graph, 4, seed=seed).hash for seed in range(4)}
+    assert len(hashes) == 4
+
+
+def test_louvain_owners_are_of_similar_size_and_have_every_class(real_graph: RealGraph) -> None:
+    """Cora as FedSage cuts it: sizes about N / M, cuts near the printed 403, 589 and 929 links of another Cora."""
+    graph = real_graph("cora", features="raw", component="whole")
+    for owners, printed in ((3, 403), (5, 589), (10, 929)):
+        found = membership("louvain", graph, owners, seed=0)
+        assert found.hash == membership("louvain", graph, owners, seed=0).hash
+        assert found.hash != membership("louvain", graph, owners, seed=1).hash
+        assert found.source.startswith("Louvain (networkx ")
+        assert "N/M - 20" in found.source
+        size = graph.num_nodes // owners
+        assert max(found.sizes) < size + 3 * louvain.DELTA
+        assert abs(found.cut - printed) < 0.25 * printed
+        counts = np.zeros((owners, graph.num_classes))
+        for owner, own in enumerate(found.nodes):
+            np.add.at(counts[owner], graph.labels[own], 1)
+        assert counts.min() >= louvain.LEAST
+
+
+def test_louvain_packing_by_hand() -> None:
+    """S = 10, delta = 3: pieces of 7, 6, 5, 5, 4 and 3 nodes, worked out from the rules."""
+    pieces = [np.full(length, number) for number, length in enumerate((7, 6, 5, 5, 4, 3))]
+    assert [len(piece) for piece in louvain.cut([np.arange(9), np.arange(4)], 7)] == [7, 4, 2]
+    # 7 to the first; 6 would make 13, so on to the second; 5 fits there (11), which ends it; 5 more opens the third;
+    # 4 fits there (9), and so does 3 (12)
+    owners = louvain.packed(pieces, 3, 10, 3)
+    assert [sorted(set(own.tolist())) for own in owners] == [[0], [1, 2], [3, 4, 5]]
+
+
+def test_louvain_repair_takes_the_last_node_of_each_donor() -> None:
+    part, labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), np.array([0, 0, 0, 0, 0, 0, 1, 1, 0])
+    assert louvain.repaired(part, labels, 3).tolist() == [0, 0, 2, 1, 1, 2, 2, 2, 2]
+
+
+def test_random_parts_are_balanced() -> None:
+    assert sorted(membership("random", ring(11), 3, seed=0).sizes) == [3, 4, 4]
+
+
+def test_halves_of_the_published_parts(real_graph: RealGraph) -> None:
+    """FED-PUB's overlapping clients: five halves of each part, drawn anew, of the sizes its supplement prints."""
+    graph = real_graph("cora")
+    for clients, mean in ((10, 621), (30, 207), (50, 124)):
+        found = membership("overlap", graph, clients, seed=0)
+        assert found.source == "halves of stored METIS 5.1.0"
+        assert round(np.mean(found.sizes)) == mean
+        parts = membership("published", graph, clients // 5, seed=0)
+        for k, own in enumerate(found.nodes):
+            assert np.isin(own, parts.nodes[k // 5]).all()
+            assert len(own) == len(parts.nodes[k // 5]) // 2
+            assert (np.diff(own) > 0).all()
+        assert len({own.tobytes() for own in found.nodes}) == clients
+        assert found.hash == membership("overlap", graph, clients, seed=0).hash
+        assert found.hash != membership("overlap", graph, clients, seed=1).hash
+
+
+def test_halves_have_the_printed_numbers_of_edges(real_graph: RealGraph) -> None:
+    """FED-PUB's supplement, Table 1: the released generator's draws, repeated over three graphs and three counts."""
+    printed = {"cora": (1249, 379, 215), "citeseer": (889, 293, 170), "pubmed": (10675, 3374, 1903)}
+    for name, edges in printed.items():
+        graph = real_graph(name)
+        for clients, wanted in zip((10, 30, 50), edges, strict=True):
+            found = membership("overlap", graph, clients, seed=1234)
+            assert round(np.mean([induced(graph.adjacency, own).nnz for own in found.nodes])) == wanted
+
+
+def test_louvain_communities_are_merged_whole(real_graph: RealGraph) -> None:
+    graph = real_graph("citeseer")
+    found = membership("louvain_merged", graph, 10, seed=0)
+    part = part_of(found, graph.num_nodes)
+    assert part.min() == 0
+    assert all(len(set(part[own])) == 1 for own in communities(graph, 0))
+    assert found.hash != membership("louvain_merged", graph, 10, seed=1).hash
+
+
+def test_hash_uses_two_bytes_above_256_parts() -> None:
+    found = membership("random", ring(600), 300, seed=0)
+    part = part_of(found, 600)
+    assert found.hash == array_hash(part.astype("<u2"))[:10]
+    assert found.hash != array_hash(part.astype("u1"))[:10]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "message"),
+    [
+        (
+            "louvian",
+            2,
+            r"There is no partitioner\.name=louvian; choose one of [a-z_, ]*metis, overlap, published, random\.",
+        ),
+        ("random", 0, r"0 parts were asked for; partitioner\.clients must be at least 1\."),
+        ("overlap", 3, r"overlap makes 5 clients of each part and cannot make 3: choose a multiple of 5"),
+        ("louvain_merged", 3, r"toy has \d Louvain communities, too few for 3 parts; lower partitioner\.clients\."),
+        ("random", 7, r"toy has 6 nodes, too few for 7 parts; lower partitioner\.clients\."),
+        ("metis", 5, r"pymetis \S+ left part \d of 5 of toy empty; lower partitioner\.clients"),
+    ],
+)
+def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
+    star = graph_of(6, [(0, i) for i in range(1, 6)])
+    with pytest.raises(UserError, match=message):
+        membership(name, star, parts, seed=0)

@@ -1,0 +1,90 @@
+"""The global split: sizes, order of the draw, repeatability, messages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgl_repro import config as configs
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import numpy_rng
+from fgl_repro.data.catalog import facts
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation import settings as setting
+from fgl_repro.federation.fedpub_draws import COUNTS, ORDER, turns_before
+from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, global_split, released_split
+
+
+def test_train_comes_first_then_test_then_the_rest() -> None:
+    roles = global_split(2485, (0.4, 0.3, 0.3), seed=0)
+    order = numpy_rng("split", 0).permutation(2485)
+    assert roles.dtype == np.int8
+    assert (roles[order[:994]] == TRAIN).all()
+    assert (roles[order[994:1740]] == TEST).all()
+    assert (roles[order[1740:]] == VALIDATION).all()
+
+
+@given(
+    num_nodes=st.integers(1, 300),
+    cuts=st.tuples(st.floats(0.01, 1), st.floats(0, 1)),
+    seed=st.integers(0, 2**31),
+)
+def test_every_node_has_one_role_and_shares_are_rounded(num_nodes: int, cuts: tuple[float, float], seed: int) -> None:
+    train = cuts[0]
+    test = (1 - train) * cuts[1]
+    roles = global_split(num_nodes, (train, 1 - train - test, test), seed)
+    counts = np.bincount(roles, minlength=3)
+    assert counts.sum() == num_nodes
+    assert len(counts) == 3
+    assert counts[TRAIN] == round(train * num_nodes)
+    assert abs(counts[TEST] - test * num_nodes) <= 1
+    assert abs(counts[VALIDATION] - (1 - train - test) * num_nodes) <= 1 + 1e-6
+
+
+def test_a_split_is_a_function_of_its_seed() -> None:
+    first, again, other = (global_split(500, (0.4, 0.3, 0.3), seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("ratios", [(0.4, 0.4, 0.3), (0.0, 0.5, 0.5), (1.2, -0.1, -0.1), (0.5, 0.5)])
+def test_bad_shares_are_refused(ratios: tuple[float, float, float]) -> None:
+    with pytest.raises(UserError, match=r"protocol\.split=\[.*\] must be three shares \[train, validation, test\]"):
+        global_split(100, ratios, seed=0)
+
+
+def test_the_released_generator_permutes_for_every_graph_and_client_count_in_turn() -> None:
+    torch.manual_seed(1234)
+    drawn = {(name, count): torch.randperm(facts(name).nodes).numpy() for name in ORDER for count in (0, 1, 2)}
+    for overlap, counts in COUNTS.items():
+        for place, clients in enumerate(counts):
+            for name in ORDER:
+                size, order = facts(name).nodes, drawn[name, place]
+                roles = released_split(name, size, (0.2, 0.4, 0.4), 1234, clients, overlap)
+                first, second = round(0.2 * size), round(0.2 * size) + round(0.4 * size)
+                assert (roles[order[:first]] == TRAIN).all()
+                assert (roles[order[first:second]] == TEST).all()
+                assert (roles[order[second:]] == VALIDATION).all()
+
+
+def test_what_the_generator_does_not_have_takes_a_first_turn() -> None:
+    assert turns_before("cora", 3, False) == turns_before("cora", 5, False) == []
+    assert turns_before("citeseer", 3, False)[-1] == ("cora", 20)
+    assert turns_before("toy", 50, True) == [("toy", 10), ("toy", 30)]
+    assert turns_before("pubmed", 30, True)[-2:] == [("citeseer", 50), ("pubmed", 10)]
+
+
+def test_who_draws_is_in_the_key_and_in_the_world(toy_graph: Graph) -> None:
+    ours, theirs = (
+        setting.build("plain", toy_graph, "metis", 3, 0, 0.0, (0.2, 0.4, 0.4), 7, source)
+        for source in ("stream", "fedpub")
+    )
+    assert len(ours.train) == len(theirs.train)
+    assert not np.array_equal(ours.train, theirs.train)
+    said = configs.build(dataset="cora", protocol="fedpub").protocol
+    assert (said.split_source, said.split_seed) == ("fedpub", 1234)
+    with pytest.raises(UserError, match="choose stream or fedpub"):
+        configs.build({"protocol.split_source": "torch"})

@@ -1,0 +1,383 @@
+"""FedLoG: its network against plain loops and PyG, its counts against the published ones, its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.nn import SAGEConv
+
+from fgl_repro import config as configs
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation import settings as setting
+from fgl_repro.federation.world import World
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.mixing import class_shares, disturbed
+from fgl_repro.methods.fedlog import prototypes as prototypes_module
+from fgl_repro.methods.fedlog.method import FedLoG, Knowledge
+from fgl_repro.methods.fedlog.prompts import prompts
+from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet
+from fgl_repro.nn import SAGE, Views, stack
+from fgl_repro.runs.execute import build_model, execute, federate
+
+CPU = torch.device("cpu")
+K, C, S, D = 2, 3, 2, 5
+
+
+def make_net(
+    passing: bool, loops: bool = False, **encoder: int | float
+) -> tuple[PrototypeNet, dict[str, torch.Tensor]]:
+    """A small network of two clients with weights of their own."""
+    net = PrototypeNet(SAGE(D, C, **{"hidden": 8, **encoder}), S, 3.0, True, passing, loops)
+    rng = torch.Generator().manual_seed(0)
+    params = stack({**net.init(rng), **net.nodes(rng)}, K)
+    return net, {name: value + 0.3 * torch.randn(value.shape, generator=rng) for name, value in params.items()}
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+
+
+def make_clients(world: World, **fields: object) -> tuple[FedLoG, Clients]:
+    dotted = {f"method.{name}": value for name, value in {**FedLoG.quick, **fields}.items()}
+    config = configs.build({"model.hidden": 8, **dotted}, dataset="cora", method="fedlog", clients=3)
+    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
+    assert isinstance(config.method, FedLoG)
+    config.method.begin(clients)
+    return config.method, clients
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 10**9])
+def test_messages_against_a_loop_over_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equations 2 and 6 to 10 for every client, query and prototype, values and gradients."""
+    monkeypatch.setattr(prototypes_module, "PAIRS", chunk)
+    net, params = make_net(passing=True)
+    params = {name: value.requires_grad_() for name, value in params.items()}
+    query, around = torch.randn(2, K, 4, 4)
+    nodes = {branch: torch.randn(K, C * S, 4) for branch in BRANCHES}
+    ours = net.branches(params, query, around, nodes)
+    expected = torch.zeros(2, K, 4, C)
+    for b, branch in enumerate(BRANCHES):
+        for k in range(K):
+            own = {name.removeprefix(f"{branch}."): v[k] for name, v in params.items() if name.startswith(f"{branch}.")}
+            for i in range(4):
+                h = F.layer_norm(query[k, i], (4,)) * own["gain"] + own["shift"]
+                for layer in range(2):
+                    total = torch.zeros(4)
+                    for j in range(C * S):
+                        g = nodes[branch][k, j]
+                        gap = torch.cat([h, around[k, i]]) - torch.cat([g, g])
+                        m = torch.cat([h, around[k, i], gap.square().sum().view(1)])
+                        for number in (1, 2):
+                            m = F.silu(m @ own[f"{layer}.message.W{number}"] + own[f"{layer}.message.b{number}"])
+                        t = F.silu(m @ own[f"{layer}.translation.W1"] + own[f"{layer}.translation.b1"])
+                        for number in (2, 3):
+                            t = t @ own[f"{layer}.translation.W{number}"] + own[f"{layer}.translation.b{number}"]
+                        total = total + (h - g) * t
+                    h = h + total / (C * S)
+                means = nodes[branch][k].view(C, S, 4).mean(1)
+                expected[b, k, i] = torch.log_softmax(-(h - means).square().sum(1), 0)
+    torch.testing.assert_close(torch.stack(ours), expected, atol=1e-4, rtol=1e-4)
+    names = [name for name in net.felt(params) if "." in name]
+    slopes = [
+        torch.autograd.grad(out.square().sum(), [params[name] for name in names], allow_unused=True)
+        for out in (torch.stack(ours), expected)
+    ]
+    for name, mine, theirs in zip(names, *slopes, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-3, rtol=1e-3, msg=name)
+
+
+def pyg(params: dict[str, torch.Tensor], k: int, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    """Client k's encoder by PyG."""
+    for number in (1, 2):
+        weight = params[f"W{number}"][k]
+        layer = SAGEConv(x.shape[1], weight.shape[1])
+        with torch.no_grad():
+            layer.lin_l.weight.copy_(weight[: x.shape[1]].T)
+            layer.lin_r.weight.copy_(weight[x.shape[1] :].T)
+            layer.lin_l.bias.copy_(params[f"b{number}"][k])
+        x = layer(x, edges)
+        x = torch.relu(x) if number == 1 else x
+    return x
+
+
+def test_pairs_and_lonely_nodes_against_pyg() -> None:
+    """A node and its prompt are a graph of two nodes; a learnable node has itself as neighbour, or none."""
+    x, prompt = torch.randn(2, K, 4, D)
+    both_ways = torch.tensor([[0, 1], [1, 0]])
+    for loops, edges in ((True, torch.tensor([[0], [0]])), (False, torch.zeros(2, 0, dtype=torch.long))):
+        net, params = make_net(passing=False, loops=loops)
+        node, beside = net.pair(params, x, prompt)
+        alone = net.isolated(params, x)
+        for k in range(K):
+            for i in range(4):
+                pair = pyg(params, k, torch.stack([x[k, i], prompt[k, i]]), both_ways)
+                torch.testing.assert_close(torch.stack([node[k, i], beside[k, i]]), pair, atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(
+                    alone[k, i : i + 1], pyg(params, k, x[k, i : i + 1], edges), atol=1e-5, rtol=1e-5
+                )
+
+
+def test_neighbours_embeddings_are_means(world: World) -> None:
+    """What messages read beside a node is the mean of its neighbours' embeddings, computed from far enough."""
+    graph = world.graph
+    net = PrototypeNet(SAGE(graph.base.num_features, graph.base.num_classes, 8), S, 3.0, True, True, False)
+    params = stack(net.init(torch.Generator().manual_seed(0)), 3)
+    views, rows = Views(CPU), world.train[::2]
+    everything = net.encoder.view(views, graph, np.arange(graph.num_nodes))
+    all_nodes = net.encoder.embed(params, everything).flatten(0, 1)[everything.slots]
+    view = net.view(views, graph, rows)
+    query, around = net.around(params, view)
+    assert around is not None
+    dense = torch.from_numpy(graph.adjacency.toarray())
+    mean = dense / dense.sum(1, keepdim=True).clamp_min(1)
+    for ours, theirs in ((query, all_nodes), (around, mean @ all_nodes)):
+        torch.testing.assert_close(ours.flatten(0, 1)[view.slots], theirs[rows], atol=1e-5, rtol=1e-5)
+    assert torch.equal(view.labels.flatten()[view.slots], torch.from_numpy(graph.labels[rows]))
+
+
+def test_degrees_choose_the_branch() -> None:
+    """Equation 3: alpha is one half at degree lambda + 1, and far away nothing overflows."""
+    net, _ = make_net(passing=False)
+    head, tail = (torch.log_softmax(torch.randn(1, 3, C), -1) for _ in range(2))
+    mixed = net.mixture(head, tail, torch.tensor([[4.0, 1000.0, 0.0]]))
+    torch.testing.assert_close(mixed[0, 0].exp(), (head[0, 0].exp() + tail[0, 0].exp()) / 2)
+    torch.testing.assert_close(mixed[0, 1], head[0, 1])
+    share = torch.sigmoid(torch.tensor(-4.0))
+    torch.testing.assert_close(mixed[0, 2].exp(), share * head[0, 2].exp() + (1 - share) * tail[0, 2].exp())
+    torch.testing.assert_close(mixed.exp().sum(-1), torch.ones(1, 3))
+
+
+def test_prompts_go_through_their_class() -> None:
+    from fgl_repro.methods.fedlog.prompts import generate, generators
+
+    params, x = generators(D, C, torch.Generator().manual_seed(0)), torch.randn(K, C * S, D)
+    ours = prompts(params, x)
+    for k in range(K):
+        for c in range(C):
+            rows = slice(c * S, (c + 1) * S)
+            own = {name: value[c : c + 1] for name, value in params.items()}
+            torch.testing.assert_close(ours[k, rows], generate(own, x[k : k + 1, rows])[0])
+
+
+# --- published facts --------------------------------------------------------------------------------------------------
+
+SIZES = {"cora": (1433, 7), "citeseer": (3703, 6), "pubmed": (500, 3), "photo": (745, 8), "computers": (767, 10)}
+
+
+def test_parameter_counts() -> None:
+    """The released modules of the five graphs; 1,081,926 is the paper's number, which it gives for Cora."""
+    printed = {"cora": 500_871, "citeseer": 1_081_926, "pubmed": 261_763, "photo": 324_808, "computers": 330_570}
+    nodes = {"cora": 200_620, "citeseer": 444_360, "pubmed": 30_000, "photo": 119_200, "computers": 153_400}
+    for name, (d, c) in SIZES.items():
+        net = PrototypeNet(SAGE(d, c), 20, 3.0, True, passing=False, loops=True)
+        rng = torch.Generator().manual_seed(0)
+        assert sum(value.numel() for value in net.init(rng).values()) == printed[name]
+        assert net.nodes(rng)["X_head"].numel() == nodes[name]
+
+
+def test_bytes_of_a_round_on_citeseer(real_graph: Callable[..., Graph]) -> None:
+    """6.105 MB up and as much down: 1,081,926 weights and 444,360 numbers of synthetic data."""
+    real_graph("citeseer")
+    config = configs.build(
+        {"protocol.rounds": 1, "method.warmup": 0}, dataset="citeseer", method="fedlog", clients=3, protocol="fedlog"
+    )
+    sent = execute(config).record["bytes"]
+    assert sent["rounds"]["up"] == sent["rounds"]["down"] == {"weights": 4 * 1_081_926, "synthetic": 4 * 444_360}
+    assert sent["setup"] == {"up": {"generators": 4 * 2_979_447, "rates": 4 * 6}}
+
+
+def test_gamma_of_a_class_that_is_always_recognised(real_graph: Callable[..., Graph]) -> None:
+    """Table 8 has 0.297 = 99 rounds of floor(n_k / 64) = 3 batches of +0.001; eleven rounds of them are 0.033."""
+    real_graph("citeseer")
+    small = {
+        "protocol.rounds": 12,
+        "method.slots": 1,
+        "method.warmup": 0,
+        "method.scale_above": -1.0,
+        "model.hidden": 2,
+    }
+    config = configs.build(small, dataset="citeseer", method="fedlog", clients=3, protocol="fedlog")
+    record = execute(config).record
+    for nodes, gamma in zip(record["world"]["train_nodes"], record["facts"]["gamma"], strict=True):
+        assert gamma == pytest.approx([11 * (nodes // 64) * 0.001] * 6, abs=1e-5)
+    assert [nodes // 64 for nodes in record["world"]["train_nodes"]][1] == 3
+
+
+# --- a round ----------------------------------------------------------------------------------------------------------
+
+
+def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
+    """Equation 4 without shuffling; a class nobody has is averaged plainly; weights are averaged plainly."""
+    method, clients = make_clients(world, variant="paper")
+    upload = Knowledge(
+        {name: torch.randn_like(value) for name, value in clients.params.items()},
+        torch.randn_like(clients.personal["X_head"]),
+    )
+    down = method.aggregate(clients, upload)
+    assert isinstance(down, Knowledge)
+    graph = world.graph
+    counts = np.stack([np.bincount(graph.labels[graph.owner == k], minlength=4) for k in range(3)])
+    r = counts / counts.sum(1, keepdims=True)
+    for c in range(4):
+        w = r[:, c] / r[:, c].sum() if r[:, c].sum() else np.full(3, 1 / 3)
+        for i in range(2):
+            expected = sum(w[k] * upload.synthetic[k, c * 2 + i].numpy() for k in range(3))
+            assert np.allclose(down.synthetic[1, c * 2 + i].numpy(), expected, atol=1e-5)
+    torch.testing.assert_close(down.weights["W1"][0], upload.weights["W1"].mean(0))
+    torch.testing.assert_close(
+        class_shares(torch.tensor([[0.0, 1.0], [0.0, 3.0]])), torch.tensor([[0.5, 0.25], [0.5, 0.75]])
+    )
+
+
+def test_the_release_shuffles_slots_within_classes(world: World) -> None:
+    method, clients = make_clients(world, slots=8)
+    one = torch.zeros_like(clients.personal["X_head"])
+    one[0] = torch.arange(one.shape[1]).unsqueeze(1).expand_as(one[0]) + 1.0
+    clients.state.shares = torch.zeros_like(clients.state.shares)
+    clients.state.shares[0] = 1.0
+    down = method.aggregate(clients, Knowledge(clients.params, one))
+    assert isinstance(down, Knowledge)
+    got = down.synthetic[0, :, 0].view(4, 8)
+    assert torch.equal(got.sort(1).values, one[0, :, 0].view(4, 8))
+    assert not torch.equal(got, one[0, :, 0].view(4, 8))
+
+
+def test_scaling_moves_features_to_the_mean(world: World) -> None:
+    """Equation 5 with each client's own gamma."""
+    method, clients = make_clients(world)
+    clients.state.gamma = torch.rand_like(clients.state.gamma)
+    x, prompt = method.prompted(clients)
+    given = clients.state.synthetic
+    for k in range(3):
+        for i in range(given.shape[1]):
+            expected = given[k, i] + clients.state.gamma[k, i // 2] * (given[k].mean(0) - given[k, i])
+            torch.testing.assert_close(x[k, i], expected, atol=1e-6, rtol=1e-5)
+    assert prompt.abs().max() < 1
+    assert not x.requires_grad
+    assert not prompt.requires_grad
+
+
+@pytest.mark.parametrize("variant", FedLoG.variants)
+def test_gamma_moves_as_the_variant_says(world: World, variant: str) -> None:
+    method, clients = make_clients(world, variant=variant)
+    clients.state.gamma.fill_(0.5)
+    known = torch.zeros(3, 8, dtype=torch.bool)
+    known[:, :2] = True
+    active = np.array([True, False, True])
+    method.rescale(clients, known, active)
+    down = 0.5 if variant == "paper" else 0.499
+    torch.testing.assert_close(clients.state.gamma[0], torch.tensor([0.501, down, down, down]))
+    torch.testing.assert_close(clients.state.gamma[1], torch.full((4,), 0.5))
+    clients.state.gamma.zero_()
+    method.rescale(clients, known, None)
+    assert clients.state.gamma.min() == 0
+
+
+def test_local_loss_by_hand(world: World) -> None:
+    """Mixture of log-probabilities and half Frobenius norms (release), log of the mixture and node norms (paper)."""
+    for variant in FedLoG.variants:
+        method, clients = make_clients(world, variant=variant, beta=0.1)
+        clients.state.dropout = None
+        net = clients.model
+        assert isinstance(net, PrototypeNet)
+        view = net.view(clients.views, world.graph, world.train)
+        nodes = method.learnable(clients, None)
+        loss = method.local_loss(clients, view, nodes)
+        query, around = net.around(clients.params, view)
+        head, tail = net.branches(clients.params, query, around, nodes)
+        for k in range(3):
+            on, y = view.mask[k].bool(), view.labels[k][view.mask[k].bool()]
+            alpha = torch.sigmoid(view.degree[k][on] - 4)
+            log_h, log_t = (b[k][on][torch.arange(len(y)), y] for b in (head, tail))
+            xs = [clients.personal[f"X_{b}"][k] for b in BRANCHES]
+            if variant == "release":
+                expected = -(alpha * log_h + (1 - alpha) * log_t).mean() + 0.1 * sum(0.5 * x.norm() for x in xs)
+            else:
+                expected = -(alpha * log_h.exp() + (1 - alpha) * log_t.exp()).log().mean()
+                expected = expected + 0.1 * sum(x.norm(dim=1).sum() for x in xs)
+            assert loss[k].item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_resting_clients_do_not_move(world: World) -> None:
+    """A client with fewer batches sits the others' last steps out: weights, learnable nodes and gamma."""
+    method, clients = make_clients(replace(world, train=world.train[:-6]), batch=3, warmup=0)
+    steps = clients.state.batches.steps
+    few = int(steps.argmin())
+    assert steps.min() < steps.max()
+    seen: list[torch.Tensor] = []
+    original = method.local_loss
+
+    def watched(*args: object) -> torch.Tensor:
+        seen.append(clients.personal["X_head"][few].detach().clone())
+        return original(*args)  # type: ignore[arg-type]
+
+    method.local_loss = watched  # type: ignore[method-assign]
+    method.fit(clients, None, 1, 1)
+    seen.append(clients.personal["X_head"][few].detach().clone())
+    changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
+    assert changed == [True] * steps.min() + [False] * (steps.max() - steps.min())
+
+
+def test_ablations_change_what_they_name(world: World) -> None:
+    base = configs.build({"model.hidden": 8, "protocol.rounds": 3}, dataset="cora", method="fedlog", clients=3)
+    base = configs.override(base, {"method.scale_above": -1.0})
+    base = configs.override(base, {f"method.{name}": value for name, value in FedLoG.quick.items()})
+    curves = {}
+    for name, change in {
+        "full": {},
+        "half": {"method.alpha": "half"},
+        "local": {"method.generalize": False},
+        "unscaled": {"method.scale_step": 0.0},
+        "tail": {"method.share": "tail"},
+        "inverse": {"method.weighting": "inverse"},
+        "permuted": {"method.permute": True},
+    }.items():
+        training, _, _ = federate(configs.override(base, change), world, CPU)
+        curves[name] = (training.curves["loss"], training.facts["gamma"])
+    for name, (loss, gamma) in curves.items():
+        assert name == "full" or loss != curves["full"][0], name
+        assert (np.max(gamma) == 0) == (name in ("local", "unscaled")), name
+
+
+def test_noise_keeps_shares_in_range(world: World) -> None:
+    """Table 3: Gaussian with a standard deviation of a times the share; a share does not turn negative."""
+    clean, noisy = (make_clients(world, noise=a)[0] for a in (0.0, 5.0))
+    _, clients = make_clients(world)
+    r, disturbed = clean.reported(clients), noisy.reported(clients)
+    assert torch.equal(r, clients.prior)
+    assert disturbed.min() == 0
+    assert (disturbed[r == 0] == 0).all()
+    assert not torch.equal(r, disturbed)
+
+
+def test_rates_are_exchanged_among_common_and_among_rare_classes() -> None:
+    rates = torch.tensor([[0.1, 0.5, 0.3, 0.05, 0.05], [0.2, 0.2, 0.3, 0.2, 0.1]])
+    mixed = disturbed(rates, 0.0, True, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(mixed.sort(1).values, rates.sort(1).values)
+    for before, after in zip(rates, mixed, strict=True):
+        common = before.argsort(descending=True)[:3]
+        torch.testing.assert_close(after[common].sort().values, before[common].sort().values)
+
+
+def test_refusals_name_the_fix() -> None:
+    for fields, said in (
+        ({"alpha": "none"}, "choose degree or half"),
+        ({"slots": 0}, "give at least 1"),
+        ({"beta": -1.0}, "give at least 0"),
+    ):
+        with pytest.raises(UserError, match=said):
+            FedLoG(**fields)
+    with pytest.raises(UserError, match="choose model=sage"):
+        configs.build(dataset="cora", method="fedlog", model="gcn")

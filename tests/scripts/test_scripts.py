@@ -1,0 +1,94 @@
+"""The scripts beside the tables: what they say follows from the records they read."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.tables.compare import printed_mean
+from support import helpers
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def keep(store: RecordStore, best: float, **choices: Any) -> None:
+    run = helpers.config(protocol="fedlog_matched", **choices)
+    store.save(helpers.record(run, best=best))
+
+
+def test_splits_count_printed_means_within_their_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All probes have one accuracy, so mean and spread are known: 84 and 2; printed 84.16, 54.03, 39.0, 35.83."""
+    store = RecordStore(tmp_path / "records")
+    for split, accuracy in enumerate((0.82, 0.86)):
+        keep(store, overrides={"protocol.split_seed": split}, best=accuracy)
+    words = ["splits.py", "--recorded", "--clients", "3", "--splits", "0,1,2", "--settings", "seen_graph"]
+    monkeypatch.setattr(sys, "argv", [*words, "--records", str(store.folder), "--results", str(tmp_path)])
+    assert script("splits").main() == 0
+    table = pd.read_csv(tmp_path / "fedlog/fedlog_matched/splits.csv").set_index(["panel", "selection"])
+    for panel, file, probe in (("seen graph", "1", "seen_graph"), ("unseen nodes", "2a", "unseen_node")):
+        row = table.loc[panel, "best"]
+        assert (row["splits"], row["mean"], row["std"], row["lowest"], row["highest"]) == (2, 84, 2, 82, 86)
+        paper = printed_mean(f"fedlog/table_{file}.csv", probe, ("cora", 3, "FedAvg"))
+        assert paper is not None
+        assert row["printed"] == pytest.approx(paper, abs=0.005)
+        assert row["agrees"] == (abs(84 - paper) <= 4)
+    assert set(table["agrees"]) == {True, False}
+    assert (tmp_path / "fedlog/fedlog_matched/splits.png").exists()
+    assert "unseen nodes" in capsys.readouterr().out
+
+
+def test_splits_without_runs_name_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["splits.py", "--recorded", "--records", str(tmp_path / "none")])
+    with pytest.raises(UserError, match="leave out --recorded"):
+        script("splits").main()
+
+
+def test_against_paper_averages_what_it_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = RecordStore(tmp_path)
+    for seed, accuracy in ((0, 0.6), (1, 0.7)):
+        keep(store, seed=seed, overrides={"protocol.lr": 0.5}, best=accuracy)
+    words = ["against_paper.py", "--methods", "fedavg", "--seeds", "0,1", "--protocol", "fedlog_matched"]
+    monkeypatch.setattr(sys, "argv", [*words, "--records", str(tmp_path), "protocol.lr=0.5"])
+    assert script("against_paper").main() == 0
+    last = capsys.readouterr().out.splitlines()[-1].split()
+    tables = (("1", "seen_graph"), ("2a", "unseen_node"), ("2b", "missing_class"), ("2c", "new_client"))
+    paper = [printed_mean(f"fedlog/table_{t}.csv", s, ("cora", 3, "FedAvg")) for t, s in tables]
+    gaps = [abs(65 - value) for value in paper if value is not None]
+    assert last[:5] == ["lr=0.5", *["65.0"] * 4]
+    assert float(last[5]) == pytest.approx(np.mean(gaps), abs=0.06)
+
+
+def test_rules_that_select_a_round() -> None:
+    """A lone peak, a broad hill and a client with all missing-class nodes each have a rule that prefers them."""
+    selection = script("selection")
+    pooled = np.array([0.1, 0.9] + 9 * [0.1] + 12 * [0.6] + 4 * [0.2])
+    first, second = pooled[::-1].copy(), pooled.copy()
+    curves = {"validation": pooled, "validation/0": first, "validation/1": second}
+    curves |= {name: np.linspace(0, 1, len(pooled)) for name in selection.PANELS}
+    record = helpers.record(helpers.config())
+    record["metrics"]["missing_class"]["last"]["counts"] = [7, 0]
+    found = selection.rounds(record, curves, np.full(4, 0.5))
+    assert found == {"best": 1, "slipped": 25, "smoothed": 17, "last": 26, "nearest": 13}
+    assert selection.latest_best(np.array([1.0, 2.0, 2.0])) == 2

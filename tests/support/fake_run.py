@@ -1,0 +1,55 @@
+"""Stands in for a training run in tests of sweeps: quick, and leaves a trace of every start and end.
+
+``FAKE_LOG`` names a file to which ``start KEY`` and ``end KEY`` are appended (one write, so lines do not mix);
+``FAKE_SECONDS`` is how long a run takes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from fgl_repro.config import Config, key_of
+from fgl_repro.core.errors import UserError
+from support import helpers
+
+
+@dataclass
+class Outcome:
+    record: dict[str, Any]
+    curves: dict[str, list[float]]
+
+
+def _log(word: str, config: Config) -> None:
+    path = os.environ.get("FAKE_LOG")
+    if path:
+        handle = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+        os.write(handle, f"{word} {key_of(config)} {os.getpid()}\n".encode())
+        os.close(handle)
+
+
+def execute(config: Config, slot: int = 0) -> Outcome:
+    """Seed 13 breaks, 14 runs out of memory, 15 is a user's mistake, 16 kills its process."""
+    _log("start", config)
+    time.sleep(float(os.environ.get("FAKE_SECONDS", "0.01")))
+    if config.seed == 13:
+        raise ValueError("thirteen")
+    if config.seed == 14:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+    if config.seed == 15:
+        raise UserError("no data: set FGL_DATA.")
+    if config.seed == 16:
+        os.kill(os.getpid(), 9)
+    curves: dict[str, list[float]] = {"round": [0, 1], "loss": [2.0, 1.0]}
+    if config.runtime.curves == "all":
+        curves |= {name: [0.5, 0.9] for name in helpers.PROBES}
+    outcome = Outcome(helpers.record(config, best=0.5 + config.seed / 100), curves)
+    _log("end", config)
+    return outcome
+
+
+def drifting(config: Config, slot: int = 0) -> Outcome:
+    """Gives another accuracy than ``execute``."""
+    return Outcome(helpers.record(config, best=0.123), {})

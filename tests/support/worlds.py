@@ -1,0 +1,59 @@
+"""Worlds for tests: on the real graphs as FedLoG has them, and on random ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.settings import build
+from fgl_repro.federation.world import Probe, UnionGraph, World
+
+HOPS = {"cora": 2, "citeseer": 3, "pubmed": 1, "photo": 1, "computers": 1}
+SPLIT = (0.4, 0.3, 0.3)
+
+
+def world_of(name: str, graph: Graph, clients: int, seed: int = 0, partitioner: str = "published") -> World:
+    return build(name, graph, partitioner, clients, HOPS.get(graph.name, 2), 0.2, SPLIT, seed)
+
+
+def probes(world: World) -> dict[str, Probe]:
+    return {probe.name: probe for probe in world.probes}
+
+
+def counts(graph: UnionGraph, rows: np.ndarray) -> np.ndarray:
+    """Rows by client and class, ``[K, C]``."""
+    table = np.zeros((graph.num_clients, graph.base.num_classes), dtype=np.int64)
+    np.add.at(table, (graph.owner[rows], graph.labels[rows]), 1)
+    return table
+
+
+def random_graph(num_nodes: int, degree: float, classes: int, seed: int) -> Graph:
+    rng = np.random.default_rng(seed)
+    upper = sp.csr_matrix(np.triu(rng.random((num_nodes, num_nodes)) < degree / num_nodes, k=1), dtype=np.float32)
+    adjacency = sp.csr_matrix(upper + upper.T)
+    adjacency.sort_indices()
+    return Graph(
+        name="random",
+        features=sp.identity(num_nodes, dtype=np.float32, format="csr"),
+        adjacency=adjacency,
+        labels=rng.integers(0, classes, num_nodes),
+        num_classes=classes,
+        original_id=np.arange(num_nodes, dtype=np.int32),
+    )
+
+
+def build_or_skip(*arguments: Any) -> World:
+    try:
+        return build(*arguments)
+    except UserError:
+        assume(False)
+        raise
+
+
+graphs = st.builds(random_graph, st.integers(40, 90), st.floats(2.0, 8.0), st.integers(2, 5), st.integers(0, 2**31 - 1))

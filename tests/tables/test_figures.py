@@ -1,0 +1,164 @@
+"""Figures: what is drawn stands in the CSV, files repeat to the byte, and what has not run is left blank."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import artifact as sheet
+from fgl_repro.tables import report
+from fgl_repro.tables import results as tables
+from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.spec import TableSpec
+from support import helpers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path / "records")
+
+
+def record_all(spec: TableSpec, store: RecordStore, methods: tuple[str, ...] = ()) -> None:
+    for number, row in enumerate(spec.rows):
+        if methods and row.id not in methods:
+            continue
+        for cell in (cell for cell in spec.cells() if cell.row == row and cell.panel == spec.panels[0]):
+            for seed in spec.seeds:
+                values = {p: 0.3 + 0.1 * k + 0.02 * seed + 0.01 * number for k, p in enumerate(helpers.PROBES)}
+                curves = {p: [v / 2, v, v - 0.1] for p, v in values.items()} if spec.curves else None
+                store.save(helpers.record(spec.config(cell, "fedlog", seed), probes=values), curves)
+
+
+@pytest.mark.parametrize("name", ["fig4", "fig5", "fig9"])  # one of each kind
+def test_files(name: str, store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load(name)
+    record_all(spec, store)
+    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    assert made.content.done == made.content.wanted == len(list(spec.cells()))
+    paths = sheet.write(made, tmp_path / "out")
+    assert [path.name for path in paths] == [f"figure_{spec.table}.{kind}" for kind in ("csv", "png", "svg")]
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in paths[2].read_bytes()
+    before = [path.read_bytes() for path in paths]
+    sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
+    assert [path.read_bytes() for path in paths] == before
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig3", "fig5", "fig7"])
+def test_a_figure_of_nothing_can_be_drawn(name: str, tmp_path: Path) -> None:
+    made = sheet.make(tablespec.load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
+    assert made.content.done == 0
+    assert all(path.exists() for path in sheet.write(made, tmp_path))
+
+
+def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fig9")
+    record_all(replace(spec, seeds=(0,), datasets=spec.datasets[:1]), store)
+    sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path)
+    drawn = (tmp_path / "figure_9.svg").read_text()
+    assert drawn.count(">not run<") == len(spec.datasets) - 1
+    assert "over 1 seed<" in drawn
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"), [([], "0 seeds"), ([0, 1], "1 seed"), ([3], "3 seeds"), ([3, 1, 0], "1 to 3 seeds")]
+)
+def test_seeds_said(counts: list[int], said: str) -> None:
+    assert tables.seeds_said(counts) == said
+
+
+def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fig9")
+    record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=20.0"))
+    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    rows = list(csv.DictReader(sheet.write(made, tmp_path)[0].open()))
+    drawn = [r for r in rows if r["probe"] == "unseen_node" and r["printed"] == "1"]
+    assert [(r["method.threshold"], r["mean"]) for r in drawn] == [
+        ("0.0", ""),
+        ("3.0", "0.430000"),
+        ("5.0", ""),
+        ("10.0", ""),
+        ("20.0", "0.460000"),
+    ]
+    lines = _drawn(made)
+    unseen = next(line for line in lines if line.get_label() == "Unseen node")
+    assert list(unseen.get_xdata()) == [1, 4]
+    assert list(unseen.get_ydata()) == pytest.approx([43.0, 46.0])
+
+
+def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fig5")
+    record_all(spec, store, ("fedavg",))
+    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    rows = [r for r in made.content.rows if r["method"] == "fedavg" and r["probe"] == "seen_graph"]
+    number = [row.id for row in spec.rows].index("fedavg")
+    top = 0.32 + 0.01 * number
+    assert [(r["round"], float(r["mean"])) for r in rows] == [
+        (1, pytest.approx(top / 2, abs=1e-6)),
+        (2, pytest.approx(top)),
+        (3, pytest.approx(top - 0.1)),
+    ]
+    assert {r["mean"] for r in made.content.rows if r["method"] == "local"} == {""}
+    line = next(line for line in _drawn(made) if line.get_label() == "FedAvg")
+    assert list(line.get_ydata()) == pytest.approx([50 * top, 100 * top, 100 * top - 10])
+
+
+def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path) -> None:
+    spec = tablespec.load("fedpubfig1")
+    recorded = ("fedpub-0.3-0.001", "fedpub-0.7-0.001", "fedpub-0.7-1.0")
+    for number, cell in enumerate(cell for cell in spec.cells() if cell.row.id in recorded):
+        for seed in spec.seeds:
+            more = {"best": 0.7 + 0.01 * number, "facts": {"sparsity": 0.4 + 0.1 * number + 0.01 * seed}}
+            store.save(helpers.record(spec.config(cell, "fedpub", seed), **more))
+    made = sheet.make(spec, "fedpub", Archive(store, {}))
+    paths = sheet.write(made, tmp_path / "out")
+    assert [path.name for path in paths] == [f"figure_1.{kind}" for kind in ("csv", "md", "png", "svg")]
+    assert "70.00 |  79.620 | 41.00 ± 0.82 |  28.930 |" in paths[1].read_text()
+    charts = _charts(made)
+    assert [chart.get_ylabel() for chart in charts] == ["accuracy (%)", "", "sparsity (%)", ""]
+    assert [chart.get_xlabel() for chart in charts] == ["", "", "λ₁ (λ₂ = 0.001)", "λ₂ (λ₁ = 0.7)"]
+    assert [text.get_text() for text in charts[3].get_xticklabels()] == ["0.001", "0.01", "0.1", "1.0"]
+    drawn = [{line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in c.lines} for c in charts]
+    assert [lines["paper"] for lines in drawn[:2]] == [
+        ([0, 1, 2, 3], [79.62, 79.42, 78.68, 77.36]),
+        ([0, 1, 2, 3], [78.68, 78.56, 79.46, 79.31]),
+    ]
+    ours = [([0, 2], [70, 71]), ([0, 3], [71, 72]), ([0, 2], [41, 51]), ([0, 3], [51, 61])]
+    assert [lines["ours"] for lines in drawn] == [(x, pytest.approx(y)) for x, y in ours]
+    assert charts[0].get_ylim()[0] > 60, "accuracies that lie close together fill their chart"
+
+
+def test_a_report_shows_printed_numbers_below_their_drawing(tmp_path: Path) -> None:
+    nothing = Archive(RecordStore(tmp_path / "none"), {})
+    printed, bare = (
+        sheet.make(tablespec.load(name), protocol, nothing)
+        for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
+    )
+    for made, shown in ((printed, True), (bare, False)):
+        page = report.text("x", [made])
+        assert f"![Figure {made.spec.table}]({made.protocol}/{made.spec.stem}.png)" in page
+        assert ("#### Cora" in page) is shown
+
+
+def _charts(made: sheet.Sheet) -> list[Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    assert made.content.draw is not None
+    made.content.draw(figure)
+    return figure.axes
+
+
+def _drawn(made: sheet.Sheet) -> list:
+    chart = _charts(made)[0]
+    assert chart.get_ylabel()
+    return chart.get_lines()

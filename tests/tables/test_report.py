@@ -1,0 +1,101 @@
+"""The fidelity report, from made-up results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.tables import compare, report, report_time
+from fgl_repro.tables import results as tables
+from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.artifact import Content, Sheet
+from fgl_repro.tables.results import Stat, Table
+from support import helpers
+
+
+def filled(name: str, shift: float, rows: int) -> Table:
+    """A table whose first ``rows`` methods reproduce the paper but for ``shift``; the others have not run."""
+
+    class Nothing:
+        def load(self, key: str) -> None:
+            return None
+
+        def load_failed(self, key: str) -> None:
+            return None
+
+    table = tables.fill(tablespec.load(name), "fedlog", Nothing())
+    results = {}
+    for cell, empty in table.results.items():
+        theirs = compare.printed(cell)
+        ran = table.spec.rows.index(cell.row) < rows and theirs is not None
+        stat = Stat(theirs.mean + shift, 0.0, 3) if ran and theirs else None
+        results[cell] = replace(empty, best=stat, last=stat)
+    return replace(table, results=results)
+
+
+def test_the_papers_own_numbers_agree_with_themselves() -> None:
+    page = report.text("fedlog", [filled("table1", 0.0, 5)])
+    assert "| 1 Seen graph | fedlog" in page
+    line = next(line for line in page.splitlines() if line.startswith("| 1 Seen graph | fedlog"))
+    assert [cell.strip() for cell in line.split("|")[3:8]] == ["75", "75 (100%)", "0.0", "+1.00", "15 of 15"]
+
+
+def test_a_constant_error_is_a_gap_that_leaves_ranks_alone() -> None:
+    page = report.text("fedlog", [filled("table9", -0.3, 3)])
+    line = next(line for line in page.splitlines() if line.startswith("| 9b"))
+    cells, agree, gap, tau, _ = [cell.strip() for cell in line.split("|")[3:8]]
+    assert cells == "43", "three methods, fifteen columns, two cells are misprints"
+    assert agree.startswith("0 ") or int(agree.split()[0]) < 10
+    assert gap == "30.0"
+    assert tau == "+1.00"
+
+
+def test_what_has_not_run_is_left_out(tmp_path: Path) -> None:
+    path = report.write("fedlog", [filled("table1", 0.0, 0), filled("table2", 0.0, 2)], tmp_path)
+    page = path.read_text()
+    assert "| 1 Seen graph" not in page
+    assert "| 2c New client" in page
+
+
+def test_variations_of_one_method_have_cells_and_no_ranks() -> None:
+    page = report.text("fedlog", [filled("table3", 0.0, 5), filled("table7", 0.01, 2)])
+    line = next(line for line in page.splitlines() if line.startswith("| 3a Seen graph"))
+    assert [cell.strip() for cell in line.split("|")[3:8]] == ["5", "5 (100%)", "0.0", "", ""]
+    assert "## Table 7: differences of rows in points" in page
+    line = next(line for line in page.splitlines() if line.startswith("| degree-based") and "Seen graph" in line)
+    assert [cell.strip() for cell in line.split("|")[2:7]] == ["Cora 3", "Seen graph", "-0.12", "-0.12", "-0.12"]
+
+
+def test_other_numbers_and_figures_stand_there_once() -> None:
+    bytes_, figure = tablespec.load("table5"), tablespec.load("fig9")
+    contents = [Content([{}], "### Grid\n\nsame", 1, 2), Content([{}], "other", 1, 2)]
+    drawn = Content([{}], "numbers", 1, 2, draw=lambda figure: None)
+    sheets = [Sheet(bytes_, protocol, contents[0]) for protocol in ("fedlog", "fedlog_matched")]
+    page = report.text("fedlog", [*sheets, Sheet(bytes_, "third", contents[1]), Sheet(figure, "fedlog", drawn)])
+    assert page.count("## Table 5: Communication") == 1
+    assert "Protocol `fedlog`, `fedlog_matched`:\n\n#### Grid\n\nsame" in page
+    assert "Protocol `third`:\n\nother" in page
+    assert "![Figure 9](fedlog/figure_9.png)" in page
+    assert "this is how we read it" in page
+    assert "numbers" not in page.split("## Figure 9")[1]
+
+
+def test_hours_of_recorded_and_missing_runs(tmp_path: Path) -> None:
+    spec = tablespec.load("table1").narrow(["cora"], [3], ["local", "fedavg"])
+    store = RecordStore(tmp_path / "records")
+    for cell in spec.cells():
+        for seed, seconds in enumerate((3600.0, 7200.0)):
+            store.save(helpers.record(spec.config(cell, "fedlog", seed), seconds={"total": seconds}))
+    tables_ = [tables.fill(part, "fedlog", store) for part in (spec, replace(spec, name="x", table="2"))]
+    grid = report_time.time_grid(tables_, store)
+    line = [cell.strip() for cell in grid.splitlines()[-1].split("|")[1:-1]]
+    assert line == [
+        "1 and 2",
+        "fedlog",
+        "4 of 6",
+        "about 9.0",
+        "about 4.5",
+    ]  # 3 + 3 hours, and 1.5 for each missing run
+    page = report.write("fedlog", tables_, tmp_path, store).read_text()
+    assert "## Time" in page

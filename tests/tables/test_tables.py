@@ -1,0 +1,368 @@
+"""Tables and tuning: pure functions of records, honest about what is missing, blind to test data when choosing."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.cli import table as cli
+from fgl_repro.config import Config, key_of, options, override
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import results as tables
+from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.spec import Cell
+from support import helpers
+
+SMALL = """
+paper: fedlog
+table: "1"
+title: Small
+rows:
+  - {name: Local, method: local}
+  - {name: FED-PUB, method: fedpub, overrides: {method.variant: paper}}
+datasets: [cora, citeseer]
+clients: [3]
+seeds: [0, 1, 2]
+partitioner: published
+protocols: [fedlog]
+panels:
+  "1": {title: Seen, setting: seen_graph, probe: seen_graph, reference: {file: fedlog/table_1.csv, setting: seen_graph}}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> tablespec.TableSpec:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return tablespec.parse("small", path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path / "records")
+
+
+def cell(spec: tablespec.TableSpec, method: str, dataset: str = "cora", clients: int = 3) -> Cell:
+    return next(c for c in spec.cells() if (c.row.method, c.dataset, c.clients) == (method, dataset, clients))
+
+
+def put(spec: tablespec.TableSpec, store: RecordStore, where: Cell, values: list[float | None]) -> None:
+    for seed, value in enumerate(values):
+        if value is not None:
+            store.save(helpers.record(spec.config(where, "fedlog", seed), best=value, last=value / 2))
+
+
+def test_mean_std_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -> None:
+    where = cell(spec, "local")
+    put(spec, store, where, [0.80, 0.82, 0.84])
+    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    found = table.results[where]
+    assert found.status == "complete"
+    assert found.best == tables.Stat(pytest.approx(0.82), pytest.approx(0.016329931), 3)  # ddof 0
+    assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.008164965), 3)
+    assert table.selection == "best"
+    assert found.keys == tuple(key_of(spec.config(where, "fedlog", s))[:8] for s in range(3))
+    assert tables.shown(found, "best", "percent") == "82.00 ± 1.63"
+    assert tables.shown(found, "best", "fraction") == "0.8200 (0.0163)"
+
+
+def test_ddof_of_one() -> None:
+    assert tables.stat([0.8, 0.82, 0.84], 1) == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)
+    assert tables.stat([0.8], 1) == tables.Stat(0.8, None, 1)
+    assert tables.stat([None, None], 0) is None
+
+
+def test_missing_runs_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -> None:
+    some, failed, oom, empty = (
+        cell(spec, "local"),
+        cell(spec, "fedpub"),
+        cell(spec, "local", "citeseer"),
+        cell(spec, "fedpub", "citeseer"),
+    )
+    put(spec, store, some, [0.8, None, 0.9])
+    for where, status in ((failed, "failed"), (oom, "oom")):
+        run = spec.config(where, "fedlog", 1)
+        store.save_failed(key_of(run), "", {}, status, "")
+    for seed in range(3):
+        store.save(helpers.record(spec.config(empty, "fedlog", seed), probes={"seen_graph": None}, last=None))
+    results = tables.fill(spec, "fedlog", Archive(store, {})).results
+    assert [results[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
+    shown = [tables.shown(results[c], "best", "percent") for c in (some, failed, oom, empty)]
+    assert shown == ["85.00 ± 5.00 [2 of 3]", "failed", "OOM", "no rows"]
+
+
+def test_a_table_of_nothing_is_blank(spec: tablespec.TableSpec, store: RecordStore) -> None:
+    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    assert {r.status for r in table.results.values()} == {"not run"}
+    rows = list(csv.DictReader(io.StringIO(tables.wide_text(table))))
+    assert all(row["Cora 3"] == "" for row in rows)
+
+
+def test_another_variant_or_setting_is_another_run(spec: tablespec.TableSpec, store: RecordStore) -> None:
+    where = cell(spec, "fedpub")
+    for other in ({"method.variant": "release"}, {"protocol.rounds": 2}, {"seed": 7}):
+        store.save(helpers.record(override(spec.config(where, "fedlog", 0), other)))
+    assert tables.fill(spec, "fedlog", Archive(store, {})).results[where].status == "not run"
+
+
+def test_written_files(spec: tablespec.TableSpec, store: RecordStore, tmp_path: Path) -> None:
+    put(spec, store, cell(spec, "fedpub"), [0.80, 0.82, 0.84])
+    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    paths = tables.write(table, tmp_path / "out")
+    assert [p.name for p in paths] == ["table_1.csv", "table_1_wide.csv", "table_1.md"]
+    long = list(csv.DictReader(paths[0].open()))
+    assert len(long) == 2 * 2 * 2
+    row = next(r for r in long if r["method"] == "fedpub" and r["dataset"] == "cora" and r["selection"] == "best")
+    assert (row["variant"], row["mean"], row["std"], row["n_seeds"], row["printed"]) == (
+        "paper",
+        "0.820000",
+        "0.016330",
+        "3",
+        "1",
+    )
+    wide = list(csv.DictReader(paths[1].open()))
+    assert [(r["selection"], r["method"]) for r in wide] == [
+        (s, m) for s in ("best", "last") for m in ("Local", "FED-PUB (paper)")
+    ]
+    assert wide[1]["Cora 3"] == "82.00 ± 1.63"
+    assert "FED-PUB (paper)" in paths[2].read_text()
+    before = [p.read_bytes() for p in paths]
+    tables.write(tables.fill(spec, "fedlog", Archive(store, {})), tmp_path / "out")
+    assert [p.read_bytes() for p in paths] == before
+
+
+def test_narrow(spec: tablespec.TableSpec) -> None:
+    part = spec.narrow(["citeseer"], [], ["fedpub-paper"], [1])
+    assert [(c.dataset, c.row.method) for c in part.cells()] == [("citeseer", "fedpub")]
+    assert part.seeds == (1,)
+    for wrong in ({"datasets": ["foo"]}, {"clients": [4]}, {"methods": ["fedprox"]}, {"seeds": [9]}):
+        with pytest.raises(UserError, match="choose from"):
+            spec.narrow(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("title: Small", ""),
+        ("paper: fedlog", "paper: [fedlog"),
+        ("FED-PUB, method: fedpub", "Local, method"),
+        ("[3]", "x"),
+    ],
+)
+def test_wrong_yaml_is_one_sentence(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(SMALL.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        tablespec.parse("wrong", path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table9"])
+def test_shipped_tables(name: str) -> None:
+    spec = tablespec.load(name)
+    runs = {key_of(c) for c in tables.runs(spec, "fedlog")}
+    assert len(runs) == len(spec.rows) * 5 * 3 * 3
+    if name == "table2":
+        assert runs == {key_of(c) for c in tables.runs(tablespec.load("table1"), "fedlog")}
+    if name == "table9":
+        assert {c.setting.world for c in tables.runs(spec, "fedlog")} == {"open_set"}
+
+
+# --- tuning -----------------------------------------------------------------------------------------------------------
+
+RATES = (0.1, 0.01, 0.001)
+
+
+def tuned(seed: int = 1, **choices: object) -> Config:
+    run = helpers.config(seed=seed, **choices)
+    listed = [{"protocol.lr": rate} for rate in RATES]
+    run.protocol.tuning = {"seed": 0, "candidates": {"fedavg": listed, "fedpub": copy.deepcopy(listed)}}
+    return run
+
+
+def record_candidates(store: RecordStore, run: Config, validation: list[float], test: list[float]) -> None:
+    for candidate, chosen_by, other in zip(tuning.candidates(run), validation, test, strict=True):
+        store.save(helpers.record(candidate, best=other, last=other, probes={"validation": chosen_by}))
+
+
+def test_candidates_run_at_the_tuning_seed() -> None:
+    found = tuning.candidates(tuned(seed=2))
+    assert [(c.protocol.lr, c.seed) for c in found] == [(rate, 0) for rate in RATES]
+    assert tuning.candidates(helpers.config()) == []
+
+
+def test_validation_chooses_and_the_seed_stays(store: RecordStore) -> None:
+    run = tuned(seed=2)
+    record_candidates(store, run, [0.7, 0.9, 0.8], [0.5, 0.5, 0.5])
+    chosen = tuning.choose(run, store)
+    assert chosen is not None
+    assert (chosen.protocol.lr, chosen.seed) == (0.01, 2)
+
+
+def test_test_metrics_cannot_choose(store: RecordStore, tmp_path: Path) -> None:
+    picks = set()
+    for number, test in enumerate(([0.0, 0.5, 1.0], [1.0, 0.5, 0.0], [0.3, 0.3, 0.3], [None, None, None])):
+        folder = RecordStore(tmp_path / str(number))
+        record_candidates(folder, tuned(), [0.7, 0.9, 0.8], test)
+        picks.add(tuning.choose(tuned(), folder).protocol.lr)
+    assert picks == {0.01}
+
+
+def test_ties_go_to_the_first(store: RecordStore) -> None:
+    record_candidates(store, tuned(), [0.9, 0.7, 0.9], [0.1, 0.2, 0.3])
+    assert tuning.choose(tuned(), store).protocol.lr == 0.1
+
+
+def test_no_choice_before_all_candidates(store: RecordStore) -> None:
+    record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
+    store.path(key_of(tuning.candidates(tuned())[0])).unlink()
+    assert tuning.choose(tuned(), store) is None
+
+
+def test_without_tuning_a_config_passes_through(store: RecordStore) -> None:
+    run = helpers.config()
+    assert tuning.choose(run, store) is run
+
+
+def test_budgets_must_be_equal() -> None:
+    run = tuned()
+    run.protocol.tuning["candidates"]["fedpub"].pop()
+    with pytest.raises(UserError, match="fedavg 3, fedpub 2"):
+        tuning.candidates(run)
+    with pytest.raises(UserError, match="no tuning candidates for method=local"):
+        tuning.candidates(tuned(method="local"))
+
+
+def test_every_shipped_protocol_tunes_fairly() -> None:
+    for protocol in options("protocol"):
+        for method in ("local", "fedavg", "fedpub", "fedntd", "feded"):
+            run = helpers.config(protocol=protocol, method=method)
+            keys = [key_of(c) for c in tuning.candidates(run)]
+            assert len(set(keys)) == len(keys), f"two candidates of {method} in {protocol} are the same run"
+
+
+def test_a_tuned_table_says_what_was_chosen(spec: tablespec.TableSpec, store: RecordStore, monkeypatch) -> None:
+    monkeypatch.setattr(tablespec.TableSpec, "config", lambda self, where, protocol, seed: tuned(seed=seed))
+    assert {r.status for r in tables.fill(spec, "x", Archive(store, {})).results.values()} == {"untuned"}
+    record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
+    assert len(tables.chosen_runs(spec, "x", store)[0]) == 12
+    result = next(iter(tables.fill(spec, "x", Archive(store, {})).results.values()))
+    assert (result.status, result.chosen) == ("partial", "protocol.lr=0.01")  # the tuning seed's run serves again
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
+
+
+def call(tmp_path: Path, *words: str) -> int:
+    return cli.main([*words, "--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")])
+
+
+def test_run_show_pack_and_a_narrow_run_on_top(
+    tmp_path: Path, store: RecordStore, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local,fedpub")
+    assert call(tmp_path, "run", *corner, "--jobs", "2") == 0
+    out = capsys.readouterr().out
+    assert "| Local " in out
+    assert "73.57 ± 0.30" in out  # the paper
+    assert "51.00 ± 0.82 (3)" in out  # seeds 0, 1, 2 of the fake
+    assert "CiteSeer" not in out
+    folder = tmp_path / "results" / "fedlog" / "fedlog"
+    names = {"table_1.csv", "table_1_wide.csv", "table_1.md", "table_1.png", "compare_1.csv", "compare_1.md"}
+    assert {p.name for p in folder.iterdir()} == names
+    assert call(tmp_path, "pack", "table1") == 0
+    for path in store.files():  # a fresh clone: no records, only what was committed
+        path.unlink()
+    assert call(tmp_path, "run", "table1", "--datasets", "citeseer", "--clients", "3", "--methods", "local") == 0
+    wide = list(csv.DictReader((folder / "table_1_wide.csv").open()))
+    assert wide[0]["method"] == "Local"
+    assert (wide[0]["Cora 3"], wide[0]["CiteSeer 3"]) == ("51.00 ± 0.82", "51.00 ± 0.82"), "the rest was blanked"
+    capsys.readouterr()
+    assert call(tmp_path, "unpack", "table1") == 0
+    assert "6 new records" in capsys.readouterr().out
+    assert call(tmp_path, "show", *corner, "--only-rows") == 0
+    assert "51.00 ± 0.82 (3)" in capsys.readouterr().out
+    assert call(tmp_path, "missing", *corner, "--seeds", "0") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(tmp_path, "missing", "table2", "--datasets", "cora", "--clients", "3", "--seeds", "0") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(tablespec.load("table2").rows)
+    assert lines[0].startswith("python -m fgl_repro.train method=local dataset=cora partitioner=published setting=")
+    for line in lines:
+        words = dict(word.split("=", 1) for word in line.split()[3:])
+        groups = {k: v for k, v in words.items() if "." not in k and k != "seed"}
+        dotted = {k: v for k, v in words.items() if "." in k}
+        run = helpers.build(dotted, **groups, seed=int(words["seed"]))
+        assert key_of(run) in {key_of(c) for c in tables.runs(tablespec.load("table1"), "fedlog")}
+
+
+def test_rerun(
+    tmp_path: Path, store: RecordStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = helpers.config(seed=3)
+    store.save(helpers.record(run, best=0.53))
+    for execute, status, said in (
+        ("execute", 0, "identical"),
+        ("drifting", 1, "metrics.seen_graph.best.accuracy: 0.53"),
+    ):
+        monkeypatch.setattr("fgl_repro.runs.rerun.rerun.__kwdefaults__", {"execute": f"support.fake_run:{execute}"})
+        assert call(tmp_path, "rerun", key_of(run)[:6]) == status
+        assert said in capsys.readouterr().out
+    changed = helpers.record(run)
+    changed["config"]["method"]["revision"] = 99
+    changed["key"] = "c" * 64
+    store.save(changed)
+    assert call(tmp_path, "rerun", "cccc") == 2
+    assert "another key now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "table77"), "there is no table table77: choose from table1"),
+        (("show", "table1", "--datasets", "coral"), "choose from cora"),
+        (("show", "table1", "--protocol", "best"), "choose from fedlog"),
+        (("run", "table1", "--jobs", "0"), "at least 1"),
+        (("rerun", "abc"), "no record"),
+        (("unpack", "table1"), "nothing to unpack"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, *words) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_truncated_record_stops_readers_and_not_runs(
+    tmp_path: Path, store: RecordStore, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local")
+    assert call(tmp_path, "run", *corner) == 0
+    path = store.files()[0]
+    path.write_text(path.read_text()[:50])
+    capsys.readouterr()
+    for words in (("show", *corner), ("check",), ("compare", "table1")):
+        assert call(tmp_path, *words) == 2
+        err = capsys.readouterr().err
+        assert path.name in err
+        assert err.count("\n") == 1
+    assert path.read_text(), "nothing lost"
+    assert call(tmp_path, "run", *corner) == 0
+    assert "1 runs done, 2 found" in capsys.readouterr().out

@@ -50,6 +50,9 @@ def another(name: str, value: Any) -> Any:
         "logger.entity": "somebody",
         "method.hops": 1,
         "protocol.judged": "server",
+        "protocol.optimiser": "sgd",
+        "protocol.moments": "each_round",
+        "protocol.selection": "last",
     }
     if name in special:
         return special[name]
@@ -153,7 +156,8 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
             others = [other for other in known if other != value]
             assert all(key_of(override(run, {name: other})) != key_of(run) for other in others)
         else:
-            base = override(run, {"protocol.batch": 8}) if name == "model.fanout" else run
+            needs = {"model.fanout": {"protocol.batch": 8}, "protocol.momentum": {"protocol.optimiser": "sgd"}}
+            base = override(run, needs.get(name, {}))
             assert (key_of(override(base, {name: another(name, value)})) != key_of(base)) == counts, name
 
 
@@ -241,6 +245,11 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("partitioner.clients=0", "give at least one client"),
         ("protocol.rounds=0", "must be at least 1"),
         ("protocol.lr=nan", "protocol.lr=nan must be a finite number"),
+        ("protocol.optimiser=lbfgs", "protocol.optimiser=lbfgs is unknown: choose adam or sgd."),
+        ("protocol.moments=never", "choose kept or each_round"),
+        ("protocol.momentum=0.9", "is for protocol.optimiser=sgd: set it to 0."),
+        ("protocol.optimiser=sgd protocol.momentum=1", "must lie in [0, 1)"),
+        ("protocol.selection=nope", "protocol.selection=nope is unknown: choose best_validation or last."),
         ("model.dropout=1", "must lie in [0, 1)"),
         ("model.hidden=0", "model.hidden=0"),
         ("model=sage_halves", "give protocol.batch a number of nodes, or set model.fanout=0."),

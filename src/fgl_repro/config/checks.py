@@ -7,6 +7,16 @@ import math
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Config
 
+PROTOCOL_WORDS = {
+    "split_source": ("stream", "fedpub"),
+    "optimiser": ("adam", "sgd"),
+    "moments": ("kept", "each_round"),
+    "average": ("pooled", "clients"),
+    "judged": ("own", "server"),
+    "selection": ("best_validation", "last"),
+}
+"""Fields of a protocol that take one of a few words."""
+
 
 def check(config: Config) -> Config:
     """Refuse what can never run, in one sentence."""
@@ -19,10 +29,14 @@ def check(config: Config) -> Config:
         raise UserError(f"protocol.split={split} must be three shares (train, validation, test) that sum to 1.")
     if config.protocol.rounds < 1 or config.protocol.local_epochs < 1:
         raise UserError("protocol.rounds and protocol.local_epochs must be at least 1.")
-    if config.protocol.split_source not in ("stream", "fedpub"):
-        raise UserError(f"protocol.split_source={config.protocol.split_source} is unknown: choose stream or fedpub.")
-    if config.protocol.average not in ("pooled", "clients"):
-        raise UserError(f"protocol.average={config.protocol.average} is unknown: choose pooled or clients.")
+    for name, known in PROTOCOL_WORDS.items():
+        if (value := getattr(config.protocol, name)) not in known:
+            raise UserError(f"protocol.{name}={value} is unknown: choose {' or '.join(known)}.")
+    momentum = config.protocol.momentum
+    if not 0 <= momentum < 1 or (momentum and config.protocol.optimiser != "sgd"):
+        raise UserError(
+            f"protocol.momentum={momentum} must lie in [0, 1) and is for protocol.optimiser=sgd: set it to 0."
+        )
     if config.protocol.batch < 0:
         raise UserError(f"protocol.batch={config.protocol.batch} is negative: give a number of nodes, or 0 for all.")
     if config.protocol.batch and not config.method.batched:
@@ -52,8 +66,6 @@ def check(config: Config) -> Config:
         )
     if config.model.name == "sage_halves" and config.model.hidden % 4:
         raise UserError(f"model.hidden={config.model.hidden} cannot be halved twice: give a multiple of 4.")
-    if config.protocol.judged not in ("own", "server"):
-        raise UserError(f"protocol.judged={config.protocol.judged} is unknown: choose own or server.")
     config.method.check()
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"model.dropout={config.model.dropout} must lie in [0, 1).")

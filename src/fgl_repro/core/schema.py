@@ -82,8 +82,12 @@ class ProtocolConfig:
         local_epochs: Epochs a client trains each round.
         batch: Training nodes of a local step, drawn without replacement; 0: all of them.
         remainder: Whether an epoch ends with a smaller batch of the nodes that are left, or leaves them out.
-        lr: Adam's learning rate.
-        weight_decay: Adam's coupled L2 factor.
+        optimiser: ``adam`` or ``sgd``, one for each client.
+        momentum: Share of SGD's last direction that it goes on with; 0 for Adam, which has moments of its own.
+        moments: Whether what the optimiser remembers (Adam's moments, SGD's direction) is ``kept`` from round to round
+            or begins anew in ``each_round``.
+        lr: The optimiser's learning rate.
+        weight_decay: Its coupled L2 factor.
         average: What selects the round and is printed: ``pooled`` over nodes, or the plain mean over ``clients``. It is
             for what clients are tested on of their own; a new client, met by K models, is always a mean over them.
         judged: Which models are validated and tested: each client's ``own`` after local training, before the server
@@ -102,6 +106,9 @@ class ProtocolConfig:
     local_epochs: int = 1
     batch: int = added(0)
     remainder: bool = added(False)
+    optimiser: str = added("adam")
+    momentum: float = added(0.0)
+    moments: str = added("kept")
     lr: float = 0.01
     weight_decay: float = 1e-6
     average: str = added("pooled")

@@ -90,9 +90,10 @@ def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Recor
     )
     with logger, _Bar(name, config.protocol.rounds, config.runtime.progress) as bar:
 
-        def report(number: int, values: dict[str, float]) -> None:
-            bar(number, values)
-            logger.log(number, values)
+        def report(phase: str, number: int, total: int, values: dict[str, float]) -> None:
+            bar(phase, number, total, values)
+            if phase == "rounds":
+                logger.log(number, values)
 
         outcome = execute(config, report, slot)
         outcome.record["wandb"] = logger.info
@@ -102,16 +103,21 @@ def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Recor
 
 
 class _Bar:
-    """One progress bar a run, with loss and validation accuracy; silent when stderr is not a terminal."""
+    """One progress bar a run and phase, with its first two curves; silent when stderr is not a terminal."""
 
     def __init__(self, name: str, rounds: int, wanted: bool) -> None:
         from tqdm import tqdm
 
         self._bar = tqdm(total=rounds, desc=name, unit="round", disable=None if wanted else True, leave=False)
+        self._name, self._phase = name, "rounds"
 
     def __enter__(self) -> Report:
-        def report(number: int, values: dict[str, float]) -> None:
-            self._bar.set_postfix(loss=f"{values['loss']:.3f}", val=f"{values['validation']:.3f}", refresh=False)
+        def report(phase: str, number: int, total: int, values: dict[str, float]) -> None:
+            if phase != self._phase:
+                self._phase = phase
+                self._bar.reset(total)
+                self._bar.set_description(self._name if phase == "rounds" else f"{self._name}, {phase}", refresh=False)
+            self._bar.set_postfix({curve[:10]: f"{value:.3f}" for curve, value in [*values.items()][:2]}, refresh=False)
             self._bar.update()
 
         return report

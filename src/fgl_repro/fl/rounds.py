@@ -16,7 +16,8 @@ from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import accuracy
 from fgl_repro.nn.models.model import Params
 
-Report = Callable[[int, dict[str, float]], None]
+Report = Callable[[str, int, int, dict[str, float]], None]
+"""Told after each round of a phase: the phase's name, the round's number from 0, how many there may be, its curves."""
 
 
 @dataclass
@@ -58,7 +59,7 @@ def train(
     Args:
         server: Whether the server's models are judged, where there is a server.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
-        report: Called after each round with its numbers.
+        report: Called after each round, see :data:`Report`.
 
     Raises:
         UserError: The loss is no longer a finite number.
@@ -99,7 +100,7 @@ def train(
         for name, point in now.items():
             curves.setdefault(name, []).append(point)
         if report:
-            report(number, now)
+            report("rounds", number, rounds, now)
     last = {name: value.detach() for name, value in trained.items()}
     return Training(best, last, best_round, rounds - 1, ledger, curves, method.facts(clients))
 

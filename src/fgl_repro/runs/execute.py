@@ -40,7 +40,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
 
     Args:
         config: Fully resolved configuration.
-        report: Called after each round with its loss, validation accuracy and further curves.
+        report: Called after each round of each phase with its curves, see :data:`fgl_repro.fl.rounds.Report`.
         slot: Number of this worker; ``runtime.device=auto`` spreads workers over the GPUs.
 
     Raises:

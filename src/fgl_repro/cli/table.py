@@ -246,12 +246,14 @@ def _unpack(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import report
+    from fgl_repro.tables import findings, report
 
     for paper, specs in request.papers(None).items():
         archive = request.archive(args, paper)
         filled = [output.fill(spec, protocol, archive) for spec in specs for protocol in request.protocols(spec)]
         print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
+    for path in findings.write_all(args.results):
+        print(f"Written to {path}.")
     return 0
 
 

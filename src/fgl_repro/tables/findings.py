@@ -1,0 +1,255 @@
+"""Pages about results that hold no typed number: ``results/README.md`` and ``results/<paper>/FINDINGS.md``.
+
+Each is written from a template beside it, ``README.md.in`` or ``findings.md.in``: prose with placeholders in braces, in
+whose place stands a number from the published files of the paper's folder. A placeholder is a word and filters,
+``name=value``; a value with commas asks for several numbers (in a count: for any of the values), blanks need quotes.
+
+    {cell method=fedpub dataset=cora clients=5 panel=1}   a cell of a table beside print (``compare_*.csv``), percent
+    {paper ...}  {points ...}                             what the paper prints for that cell; ours minus the paper's
+    {agree ...}  {gap ...}                                how many cells agree (``13 of 15``); mean absolute difference
+    {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
+    {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
+    {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
+    {set protocol=fedlog_matched at=last}                 what holds from here on, unless a placeholder says otherwise
+    {each dataset=cora,pubmed clients=3,5} ... {end}      the lines between once for each; ``{dataset}`` is the value
+
+Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (mean ± std), ``digits=2``, ``list=range``
+(``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
+``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
+the record lacks it) and may then differ in seed alone; ``probe``, or ``show`` with a dotted entry of the record, says
+what is read. ``set`` concerns no runs; ``each`` does.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import curves
+from fgl_repro.runs.store import Record, read_packed, write_atomic
+from fgl_repro.tables.compare import COUNTED
+from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.spec import PAPERS, spelled
+
+PLACEHOLDER = re.compile(r"\{(\w+)([^{}]*)\}")
+FORMAT = ("spread", "digits", "list")
+SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
+SHORT["clients"] = "partitioner.clients"
+
+Words = dict[str, str]
+
+
+class Published:
+    """The published files of one paper, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def cells(self) -> list[Words]:
+        """Every cell beside print, of all tables and protocols."""
+        return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in _rows(path)]
+
+    @cached_property
+    def records(self) -> dict[str, Record]:
+        return read_packed(self.folder / "runs.csv")
+
+    @cached_property
+    def configs(self) -> list[tuple[str, Words]]:
+        """Key and flat config of every packed run, under short names as well."""
+        flat = {key: dict(_flat(r["config"])) | {"protocol": str(r["protocol"])} for key, r in self.records.items()}
+        return [(key, f | {short: f.get(dotted, "") for short, dotted in SHORT.items()}) for key, f in flat.items()]
+
+    @cached_property
+    def curves(self) -> dict[str, dict[str, list[float | None]]]:
+        return curves.read_packed(self.folder / "curves.csv")
+
+
+def _rows(path: Path) -> list[Words]:
+    if not path.exists():
+        raise ValueError(f"there is no file {path.parent.name}/{path.name}")
+    with open(path, encoding="utf-8", newline="") as text:
+        return list(csv.DictReader(text))
+
+
+def _flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in config.items():
+        yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, str(value))]
+
+
+class _Lookup:
+    """One placeholder: its word, what it says, and what it inherits from ``set`` and ``each``."""
+
+    def __init__(self, published: Published, word: str, said: Words, inherited: Words) -> None:
+        self.published, self.word, self.inherited = published, word, inherited
+        self.form = {name: value for name, value in said.items() if name in FORMAT}
+        self.filters = {name: value for name, value in said.items() if name not in FORMAT}
+        self.at = inherited.get("at", "best")
+
+    def text(self) -> str:
+        """What stands in its place."""
+        whole = {"agree": self.counted, "gap": self.counted, "ahead": self.ahead}
+        single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
+        if self.word in whole:
+            return whole[self.word](self.filters)
+        if self.word not in single:
+            raise ValueError(f"{self.word} is none of {', '.join([*whole, *single])}, set, each, end")
+        pairs = [single[self.word](filters) for filters in _combinations(self.filters)]
+        means, form = [mean for mean, _ in pairs], f"{'+' * (self.word == 'points')}.{self.form.get('digits', 1)}f"
+        if "list" in self.form:
+            several = {"range": f"{min(means):{form}} to {max(means):{form}}", "mean": f"{np.mean(means):{form}}"}
+            return several[self.form["list"]]
+        stds = [f" ± {std:{form}}" if "spread" in self.form and std == std else "" for _, std in pairs]
+        many = self.filters.get("panel", "") + self.filters.get("probe", "")
+        return (" / " if "," in many else ", ").join(
+            f"{mean:{form}}{std}" for mean, std in zip(means, stds, strict=True)
+        )
+
+    def matching(self, rows: list[Words], filters: Words) -> list[Words]:
+        """Rows that have one of the values of every filter; what is inherited and no column is left out."""
+        columns = rows[0] if rows else {}
+        if unknown := [name for name in filters if name not in columns]:
+            raise ValueError(f"there is no column {unknown[0]}")
+        every = {name: value for name, value in self.inherited.items() if name in columns} | filters
+        return [row for row in rows if all(row[name] in value.split(",") for name, value in every.items())]
+
+    def single(self, rows: list[Words], filters: Words) -> Words:
+        if not (found := self.matching(rows, filters)) or any(row != found[0] for row in found):
+            raise ValueError(f"{len(found)} lines match, not one")
+        return found[0]
+
+    def cell(self, filters: Words) -> tuple[float, float]:
+        at = filters.pop("at", self.at)
+        row = self.single(self.published.cells, filters)
+        if self.word == "points":
+            return _float(row[f"{at}_points"]), np.nan
+        stem = "paper" if self.word == "paper" else at
+        return 100 * _float(row[f"{stem}_mean"]), 100 * float(row[f"{stem}_std"] or "nan")
+
+    def value(self, filters: Words) -> tuple[float, float]:
+        path = self.published.folder / self.inherited["protocol"] / filters.pop("file")
+        column, scale = filters.pop("show"), float(filters.pop("scale", 1))
+        row = self.single(_rows(path), filters)
+        return scale * _float(row[column]), scale * float(row.get("std") or "nan")
+
+    def runs(self, filters: Words) -> tuple[float, float]:
+        what = {name: filters.pop(name, "") for name in ("at", "probe", "show", "curve", "scale")}
+        every = {name: value for name, value in self.inherited.items() if name in SHORT} | filters
+        found = [(k, c) for k, c in self.published.configs if all(c.get(n, "") == v for n, v in every.items())]
+        names = {name for _, config in found for name in config} - {"seed", "protocol"}
+        if differ := sorted(n for n in names if len({config.get(n) for _, config in found}) > 1):
+            raise ValueError(f"the {len(found)} packed runs that match differ in {', '.join(differ)}")
+        if not (values := [self.measured(key, **what) for key, _ in found]):
+            raise ValueError("no packed run matches")
+        return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else np.nan
+
+    def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
+        """One entry of a packed run, or one round of its curves; accuracies in percent."""
+        probe = probe or "seen_graph"
+        if curve:
+            return 100 * _float(self.published.curves[key][probe][int(curve)])
+        entry: Any = self.published.records[key]
+        for name in (show or f"metrics.{probe}.{at or self.at}.accuracy").split("."):
+            entry = entry[name]
+        return _float(entry) * float(scale or (1 if show else 100))
+
+    def counted(self, filters: Words) -> str:
+        at = filters.pop("at", self.at)
+        found = [r for r in self.matching(self.published.cells, filters) if r[f"{at}_verdict"] in COUNTED]
+        if not found:
+            raise ValueError("no cell that counts matches")
+        if self.word == "agree":
+            return f"{sum(row[f'{at}_verdict'] == 'agrees' for row in found)} of {len(found)}"
+        return f"{np.mean([abs(float(row[f'{at}_points'])) for row in found]):.1f}"
+
+    def ahead(self, filters: Words) -> str:
+        """Columns in which the row is above every row of another method, of those where it and another one ran."""
+        above, mean = [], f"{filters.pop('at', self.at)}_mean"
+        for own in self.matching(self.published.cells, filters):
+            place = {name: own[name] for name in ("protocol", "panel", "dataset", "clients")}
+            there = [row for row in self.published.cells if place.items() <= row.items() and row[mean]]
+            rivals = [float(row[mean]) for row in there if row["method"] != own["method"]]
+            above += [float(own[mean]) > max(rivals)] if own[mean] and rivals else []
+        return f"{sum(above)} of {len(above)}"
+
+
+def _combinations(filters: Words) -> list[Words]:
+    every = product(*(value.split(",") for value in filters.values()))
+    return [dict(zip(filters, values, strict=True)) for values in every]
+
+
+def _float(value: Any) -> float:
+    if value in ("", None):
+        raise ValueError("the number is blank")
+    return float(value)
+
+
+def fill(text: str, published: Published, where: str, inherited: Words) -> str:
+    """``text`` with a number in place of every placeholder; a UserError names ``where`` and the first that has none."""
+    out, position = [], 0
+    while match := PLACEHOLDER.search(text, position):
+        out.append(text[position : match.start()])
+        word, position = match[1], match.end()
+        try:
+            said = dict(part.split("=", 1) for part in shlex.split(match[2]))
+            if word == "each":
+                body, end, _ = text[position:].removeprefix("\n").partition("{end}\n")
+                if not end:
+                    raise ValueError("no line {end} follows")
+                position = text.index(end, position) + len(end)
+                out += [fill(body, published, where, inherited | values) for values in _combinations(said)]
+            elif word == "set":
+                inherited, position = inherited | said, position + text.startswith("\n", position)
+            elif word in inherited and not said:
+                out.append(spelled(inherited[word]))
+            else:
+                out.append(_Lookup(published, word, said, inherited).text())
+        except (ValueError, KeyError, IndexError) as error:
+            raise UserError(f"{where}: {' '.join(match[0].split())} cannot be filled: {error}.") from None
+    return "".join([*out, text[position:]])
+
+
+def _board(every: dict[str, Published]) -> str:
+    """A line for each paper and protocol: cells compared at the round that the protocol prints, runs and hours."""
+    body = []
+    for paper, published in every.items():
+        for protocol in sorted({row["protocol"] for row in published.cells}):
+            at = next(row["printed_selection"] for row in published.cells if row["protocol"] == protocol)
+            own = [row for row in published.cells if row["protocol"] == protocol and row[f"{at}_verdict"] in COUNTED]
+            gap = np.mean([abs(float(row[f"{at}_points"])) for row in own])
+            hours = [r["seconds"]["total"] / 3600 for r in published.records.values() if r["protocol"] == protocol]
+            numbers = [len(own), sum(row[f"{at}_verdict"] == "agrees" for row in own), f"{gap:.1f}"]
+            links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [tables]({paper}/{protocol})"
+            body.append([PAPERS[paper], f"`{protocol}`", links, *numbers, len(hours), f"{sum(hours):.1f}"])
+    return grid_text(["paper", "protocol", "read", "cells", "agree", "gap", "runs", "hours"], body, numbers_from=3)
+
+
+def pages(results: Path) -> dict[Path, str]:
+    """Text of the scoreboard and of every paper's findings, by file; what has no template has no page."""
+    every = {paper: Published(results / paper) for paper in PAPERS if (results / paper / "runs.csv").exists()}
+    head, out = "<!-- Written from {}; do not edit. -->\n\n", {}
+    if (template := results / "README.md.in").exists():
+        text = template.read_text(encoding="utf-8").replace("{scoreboard}", _board(every))
+        out[results / "README.md"] = head.format(template.name) + text
+    for paper, published in every.items():
+        if (template := published.folder / "findings.md.in").exists():
+            text = fill(template.read_text(encoding="utf-8"), published, f"{paper}/{template.name}", {})
+            out[published.folder / "FINDINGS.md"] = head.format(template.name) + text
+    return out
+
+
+def write_all(results: Path) -> list[Path]:
+    """Write every page; returns the files."""
+    texts = pages(results)
+    for path, text in texts.items():
+        write_atomic(path, text)
+    return list(texts)

@@ -1,0 +1,128 @@
+"""The pages about results: each is what its template and the packed runs make, and no result is typed by hand."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import read_packed
+from fgl_repro.tables import findings
+from fgl_repro.tables.spec import PAPERS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+TEMPLATES = sorted(RESULTS.glob("*/findings.md.in"))
+PROSE = [*TEMPLATES, *RESULTS.glob("README.md.in"), ROOT / "README.md"]
+CODE = re.compile(r"```.*?```|`[^`]*`|^ {4}.*?$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.])")
+SETTINGS = {
+    *("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.3", "0.5", "0.7", "0.9"),
+    *("2.13", "3.11", "5.1.0"),  # torch, Python, METIS
+}
+VERDICT = re.compile(r"\*\*Verdict: (found|ruled out|undecided|reproduced|differs)\.\*\*")
+
+
+def typed(text: str) -> list[str]:
+    """Decimals outside placeholders, code and links that are no known setting."""
+    return [
+        number for number in DECIMAL.findall(findings.PLACEHOLDER.sub("", CODE.sub("", text))) if number not in SETTINGS
+    ]
+
+
+def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
+    pages = findings.pages(RESULTS)
+    assert {path.with_name("FINDINGS.md") for path in TEMPLATES} <= set(pages)
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table report"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
+    """Mean and std of every published cell, computed again from the packed runs that its line names."""
+    records = read_packed(RESULTS / paper / "runs.csv")
+    by_name = {key[:8]: record for key, record in records.items()}
+    cells = 0
+    for path in sorted((RESULTS / paper).glob("*/table_*.csv")):
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows if rows and {"runs", "probe", "selection"} <= set(rows[0]) else []:
+            runs = [by_name[name] for name in row["runs"].split()]
+            found = [r["metrics"].get(row["probe"], {}).get(row["selection"], {}).get(row["metric"]) for r in runs]
+            values = [value for value in found if value is not None]
+            assert len(values) == int(row["n_seeds"]), (path, row)
+            for run in runs:
+                config = run["config"]
+                where = config["dataset"]["name"], config["method"]["name"]
+                assert where == (row["dataset"], row["method"]), (path, row)
+            if values:
+                assert f"{np.mean(values):.6f}" == row["mean"], (path, row)
+                cells += 1
+            if len(values) > 1:
+                assert f"{np.std(values, ddof=int(row['ddof'])):.6f}" == row["std"], (path, row)
+    assert cells
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_result_is_typed(path: Path) -> None:
+    assert not typed(path.read_text(encoding="utf-8"))
+
+
+def test_typed_results_are_noticed() -> None:
+    assert typed("accuracy of 82.7, printed .297; {cell clients=3 digits=1.5} at 0.01, `protocol.lr=0.02`") == [
+        "82.7",
+        ".297",
+    ]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
+def test_every_finding_has_a_verdict_and_a_command_or_a_note(path: Path) -> None:
+    for finding in path.read_text(encoding="utf-8").split("\n### ")[1:]:
+        title, _, body = finding.partition("\n")
+        body = body.split("\n## ")[0]
+        assert len(VERDICT.findall(body)) == 1, title
+        assert re.search(r"`(fgl-|make |scripts/)", body) or "](notes/" in body, title
+
+
+def test_notes_that_findings_link_exist_and_name_their_commit() -> None:
+    for path in TEMPLATES:
+        linked = {path.parent / name for name in re.findall(r"\]\((notes/[^)#]*)\)", path.read_text(encoding="utf-8"))}
+        assert linked == set((path.parent / "notes").glob("*.md"))
+    for note in RESULTS.glob("*/notes/*.md"):
+        assert re.search(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7}\b", note.read_text(encoding="utf-8")), note
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "says"),
+    [
+        ("{cell method=fedpub panel=7a clients=5 colour=red}", "there is no column colour"),
+        ("{cell method=fedpub panel=7a}", "2 lines match"),
+        ("{cell method=fedpup panel=7a clients=5}", "0 lines match"),
+        ("{runs method=fedpub clients=3}", "differ in dataset"),
+        ("{runs method=fedprox dataset=photo}", "no packed run"),
+        ("{value file=table_99.csv show=x}", "there is no file"),
+        ("{value file=table_6.csv method=fedavg round=20}", "show"),
+        ("{best method=fedpub}", "best is none of"),
+        ("{cell fedpub}", "cannot be filled"),
+        ("{each clients=3}", "end"),
+    ],
+)
+def test_errors_name_file_and_placeholder(placeholder: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape("fedpub/findings.md.in: {" + placeholder[1:6].split()[0])) as error:
+        findings.fill(placeholder, FEDPUB, "fedpub/findings.md.in", {"protocol": "fedpub"})
+    assert says in str(error.value)
+
+
+FEDPUB = findings.Published(RESULTS / "fedpub")
+
+
+def test_what_placeholders_say() -> None:
+    runs = "{runs method=oracle dataset=cora partitioner.name=published digits=2}"
+    text = f"{{set protocol=fedpub panel=7a}}{{each clients=5,20}}\n{{clients}}: {runs}\n{{end}}\n"
+    cell = "{set panel=7a protocol=fedpub}{cell method=oracle clients=5,20 digits=2}"
+    assert findings.fill(text, FEDPUB, "", {}) == "5: 84.34\n20: 84.22\n"
+    assert findings.fill(cell, FEDPUB, "", {}) == "84.34, 84.22"

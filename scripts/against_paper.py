@@ -37,7 +37,7 @@ def measured(config: Config, seeds: list[int], store: RecordStore) -> list[float
     """Means over the seeds of our four numbers, percent."""
     records = [store.load(configs.key_of(configs.override(config, {"seed": seed}))) for seed in seeds]
     found = [r for r in records if r is not None]
-    values = [[r["metrics"][panel]["best"]["accuracy"] for r in found] for panel in PANELS]
+    values = [[r.metrics[panel]["best"].accuracy for r in found] for panel in PANELS]
     return [100 * sum(column) / len(column) if column and None not in column else None for column in values]
 
 

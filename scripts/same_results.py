@@ -105,7 +105,7 @@ def outcome(identity: dict[str, Any]) -> dict[str, str]:
     config = from_science(identity)
     config.runtime.curves, config.runtime.threads, config.runtime.device = "all", 1, "cpu"
     found = execute(config)
-    record = found.record if isinstance(found.record, dict) else found.record.as_dict()
+    record = found.record if isinstance(found.record, dict) else found.record.as_json()
     sent: dict[str, int] = {}
     for phase, directions in record["bytes"].items():
         for direction, fields in directions.items():

@@ -25,7 +25,8 @@ import numpy as np
 
 from fgl_repro import config as configs
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.compare import reference
 
 PANELS = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_client": "2c"}
@@ -49,7 +50,7 @@ def rounds(record: Record, curves: dict[str, np.ndarray], printed: np.ndarray) -
         curves: Accuracy of every round by probe, and of each client's validation nodes (``validation/0``, ...).
         printed: The paper's four numbers.
     """
-    weights = np.array(record["metrics"]["missing_class"]["last"]["counts"], dtype=float)
+    weights = np.array(record.metrics["missing_class"]["last"].counts, dtype=float)
     weights /= weights.sum()
     slipped = sum(w * np.nan_to_num(curves[f"validation/{k}"]) for k, w in enumerate(weights))
     panels = np.stack([curves[name] for name in PANELS], 1)

@@ -50,7 +50,7 @@ def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) 
     first = configs_[0]
     dataset, clients, display = first.dataset.name, first.partitioner.clients, first.method.display
     records = [store.load(configs.key_of(config)) for config in configs_]
-    found = [r["metrics"][PANELS[panel][1]][selection]["accuracy"] for r in records if r is not None]
+    found = [r.metrics[PANELS[panel][1]][selection].accuracy for r in records if r is not None]
     values = [100 * value for value in found if value is not None]
     if len(values) < 2:
         return None

@@ -17,10 +17,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import Config, cell_of, conf_dir, key_of, register, science, typed
+from fgl_repro.config import Config, conf_dir, key_of, register, typed
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
-from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import out_of_memory
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def obtain(config: Config, store: RecordStore, live: bool = True, slot: int = 0)
             return _compute(config, store, live, slot), True
         except Exception as error:
             status = "oom" if out_of_memory(error) else "failed"
-            store.save_failed(key, cell_of(config), science(config), status, traceback.format_exc())
+            store.save_failed(note_of(config).changed(status=status, error=traceback.format_exc()))
             if status == "oom":
                 raise UserError(
                     f"run {key[:16]} ran out of memory on {config.runtime.device}: "
@@ -76,15 +78,15 @@ def _recorded(config: Config, store: RecordStore, key: str) -> Record | None:
 
 
 def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Record:
-    from fgl_repro.runs.execute import base_record, execute
+    from fgl_repro.runs.execute import execute
     from fgl_repro.runs.tracking import Live
 
     mode = config.logger.mode if live else "disabled"
     name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
-    start = base_record(config)
-    old = store.recover(start["key"])
-    if old is not None and old.get("wandb"):
-        start["wandb"] = old["wandb"]  # W&B never takes an id twice: this run is the next attempt
+    start = note_of(config)
+    old = store.recover(start.key)
+    if old is not None:
+        start = start.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt
     logger = Live(
         start, mode=mode, project=config.logger.project, entity=config.logger.entity, tags=[config.protocol.name]
     )
@@ -96,10 +98,10 @@ def _compute(config: Config, store: RecordStore, live: bool, slot: int) -> Recor
                 logger.log(number, values)
 
         outcome = execute(config, report, slot)
-        outcome.record["wandb"] = logger.info
-        store.save(outcome.record, outcome.curves)
-        logger.finish(outcome.record)
-    return outcome.record
+        record = outcome.record.changed(wandb=logger.info)
+        store.save(record, outcome.curves)
+        logger.finish(record)
+    return record
 
 
 class _Bar:
@@ -128,11 +130,10 @@ class _Bar:
 
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
-    at = record["selection"]
-    names = sorted((n for n in record["metrics"] if n != "validation"), key=lambda n: n != focus)
-    lines = [f"{'probe':<15}{'best validation (round ' + str(at['best_round']) + ')':>30}{'last round':>14}"]
+    names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
+    lines = [f"{'probe':<15}{'best validation (round ' + str(record.selection.best_round) + ')':>30}{'last round':>14}"]
     for name in [*names, "validation"]:
-        best, last = (record["metrics"][name][which]["accuracy"] for which in ("best", "last"))
+        best, last = (record.metrics[name][which].accuracy for which in ("best", "last"))
         lines.append(f"{name:<15}{_percent(best):>30}{_percent(last):>14}")
     return "\n".join(lines)
 
@@ -149,7 +150,7 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     chosen = tuning.chosen(config, store)
     assert chosen is not None
     record, fresh = obtain(chosen.config, store, live, slot)
-    where = store.path(record["key"])
+    where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
     print(f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}: ", end="")
     print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")

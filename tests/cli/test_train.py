@@ -82,7 +82,7 @@ def test_a_sweep_runs_once(shell: Shell, cora: None) -> None:
         for clients in (3, 5)
         for seed in (0, 1)
     }
-    assert {record["key"] for record in shell.store.all()} == keys
+    assert {record.key for record in shell.store.all()} == keys
     assert not (shell.folder / "wandb").exists(), "a sweep does not log as it goes"
     again = without_heavy_imports(shell, *words)
     assert again.returncode == 0, again.stderr
@@ -99,15 +99,15 @@ def test_a_single_run_logs_live_and_a_forced_one_is_the_next_attempt(shell: Shel
     (record,) = shell.store.all()
     assert "fedlog" in seen.run.tags
     assert (seen.exit_code, len(seen.history)) == (0, 2)
-    assert record["wandb"]["id"] == seen.run.run_id == f"{record['key'][:12]}-0"
+    assert record.wandb["id"] == seen.run.run_id == f"{record.key[:12]}-0"
     assert shell("method=fedavg", "protocol.rounds=2", "runtime.force=true", "logger=disabled").returncode == 0
     (record,) = shell.store.all()
-    assert record["wandb"]["id"] == seen.run.run_id, "a run that is not logged keeps its mirror"
+    assert record.wandb["id"] == seen.run.run_id, "a run that is not logged keeps its mirror"
     for path in folder.parent.glob("*"):  # synced and cleaned away: only the record remembers
         path.rename(shell.folder / path.name)
     assert shell("method=fedavg", "protocol.rounds=2", "runtime.force=true").returncode == 0
     (record,) = shell.store.all()
-    assert record["wandb"]["id"] == f"{record['key'][:12]}-1"
+    assert record.wandb["id"] == f"{record.key[:12]}-1"
 
 
 def test_cfg_job_needs_no_torch(shell: Shell) -> None:

@@ -52,12 +52,11 @@ def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
             rows = list(csv.DictReader(file))
         for row in rows if rows and {"runs", "probe", "selection"} <= set(rows[0]) else []:
             runs = [by_name[name] for name in row["runs"].split()]
-            found = [r["metrics"].get(row["probe"], {}).get(row["selection"], {}).get(row["metric"]) for r in runs]
+            found = [getattr(run.at(row["probe"], row["selection"]), row["metric"], None) for run in runs]
             values = [value for value in found if value is not None]
             assert len(values) == int(row["n_seeds"]), (path, row)
             for run in runs:
-                config = run["config"]
-                where = config["dataset"]["name"], config["method"]["name"]
+                where = run.config["dataset"]["name"], run.config["method"]["name"]
                 assert where == (row["dataset"], row["method"]), (path, row)
             if values:
                 assert f"{np.mean(values):.6f}" == row["mean"], (path, row)

@@ -21,6 +21,7 @@ from fgl_repro.federation.settings import Imbalance, build
 from fgl_repro.federation.settings.imbalance import quotas
 from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import execute
+from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import results as tables
@@ -199,11 +200,12 @@ def test_a_toy_run_draws_the_figure(toy_graph: Graph, tmp_path: Path, monkeypatc
     spec = tablespec.load("fig1").smoke()
     (protocol,) = spec.protocols
     store = RecordStore(tmp_path / "records")
-    for key, run in tables.needed(spec, protocol, store).items():
+    for run in tables.needed(spec, protocol, store).values():
+        wanted = note_of(run)
         run.model.hidden = 8
         record = execute(run).record
-        assert record["metrics"].keys() >= {"target_head_degree", "target_tail_degree", "head_degree", "tail_degree"}
-        store.save(record | {"key": key})
+        assert record.metrics.keys() >= {"target_head_degree", "target_tail_degree", "head_degree", "tail_degree"}
+        store.save(record.changed(key=wanted.key, cell=wanted.cell, config=wanted.config))
     made = sheet.make(spec, protocol, Archive(store, {}))
     assert made.content.done == made.content.wanted == 22
     paths = sheet.write(made, tmp_path / "out")

@@ -193,7 +193,7 @@ def test_bytes_of_a_round_on_citeseer(real_graph: Callable[..., Graph]) -> None:
     config = configs.build(
         {"protocol.rounds": 1, "method.warmup": 0}, dataset="citeseer", method="fedlog", clients=3, protocol="fedlog"
     )
-    sent = execute(config).record["bytes"]
+    sent = execute(config).record.bytes
     assert sent["rounds"]["up"] == sent["rounds"]["down"] == {"weights": 4 * 1_081_926, "synthetic": 4 * 444_360}
     assert sent["setup"] == {"up": {"generators": 4 * 2_979_447, "rates": 4 * 6}}
 
@@ -210,9 +210,9 @@ def test_gamma_of_a_class_that_is_always_recognised(real_graph: Callable[..., Gr
     }
     config = configs.build(small, dataset="citeseer", method="fedlog", clients=3, protocol="fedlog")
     record = execute(config).record
-    for nodes, gamma in zip(record["world"]["train_nodes"], record["facts"]["gamma"], strict=True):
+    for nodes, gamma in zip(record.world["train_nodes"], record.fact("gamma"), strict=True):
         assert gamma == pytest.approx([11 * (nodes // 64) * 0.001] * 6, abs=1e-5)
-    assert [nodes // 64 for nodes in record["world"]["train_nodes"]][1] == 3
+    assert [nodes // 64 for nodes in record.world["train_nodes"]][1] == 3
 
 
 # --- a round ----------------------------------------------------------------------------------------------------------

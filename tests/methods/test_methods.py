@@ -106,7 +106,7 @@ def test_fedpub_and_fedavg_bytes_on_citeseer(real_graph: Callable[..., Graph]) -
     real_graph("citeseer")
     for name, printed in (("fedavg", 393.11), ("fedpub", 786.03), ("fedntd", 393.11), ("feded", 393.11)):
         config = configs.build(dataset="citeseer", method=name, clients=3, overrides={"protocol.rounds": 1})
-        rounds = execute(config).record["bytes"]["rounds"]
+        rounds = execute(config).record.bytes["rounds"]
         model = sum(rounds[way].get(part, 0) for way in ("up", "down") for part in ("weights", "masks"))
         assert abs(100 * model / 1e6 - printed) < 0.01
         assert rounds["up"].get("embedding", 512) == 512

@@ -28,7 +28,7 @@ def test_a_run_is_done_again_only_for_its_curves(store: RecordStore) -> None:
     assert run_all([plain], 1, store, execute=FAKE).done == 1
     record = store.load(key)
     assert record is not None
-    store.save(record | {"wandb": {"attempt": 2, "id": "x", "url": None}}, store.curves(key))
+    store.save(record.changed(wandb={"attempt": 2, "id": "x", "url": None}), store.curves(key))
     assert store.enough(record)
     assert not store.enough(record, "all")
     assert not store.enough(None)
@@ -36,7 +36,7 @@ def test_a_run_is_done_again_only_for_its_curves(store: RecordStore) -> None:
     assert set(helpers.PROBES) <= set(store.curves(key))
     again = store.load(key)
     assert again is not None
-    assert again["wandb"]["attempt"] == 2, "the next push must not take the same id"
+    assert again.wandb["attempt"] == 2, "the next push must not take the same id"
     assert run_all([full, plain], 1, store, execute=FAKE).skipped == 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.config import key_of
+from fgl_repro.config import key_of, science
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import jobs_of, run_all
@@ -99,10 +99,10 @@ def test_bad_runs_are_recorded_and_the_sweep_goes_on(
     assert not summary.ok
     assert summary.done == 2
     notes = [store.load_failed(key_of(c)) for c in configs]
-    assert [n and n["status"] for n in notes] == ["failed", "oom", "failed", "failed", None, None]
-    assert "ValueError: thirteen" in notes[0]["error"]
-    assert "Traceback" in notes[0]["error"]
-    assert "worker died" in notes[3]["error"]
+    assert [n and n.status for n in notes] == ["failed", "oom", "failed", "failed", None, None]
+    assert "ValueError: thirteen" in notes[0].error
+    assert "Traceback" in notes[0].error
+    assert "worker died" in notes[3].error
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("failed: ")]
     assert len(said) == 4
     assert "seed=13" in said[0]
@@ -134,7 +134,7 @@ def test_kill_and_restart(tmp_path: Path, store: RecordStore, log: Path) -> None
     wait_for(lambda: len(lines(log, "end")) >= 3 and len(lines(log, "start")) > len(lines(log, "end")))
     os.kill(first.pid, signal.SIGKILL)  # the parent only: its workers must notice by themselves
     first.communicate()
-    recorded = {r["key"] for r in store.all()}
+    recorded = {r.key for r in store.all()}
     assert 1 <= len(recorded) < count
     second = start_sweep(tmp_path, count, 2, 0.05)
     out, err = second.communicate(timeout=60)
@@ -170,7 +170,7 @@ def test_interrupt_ends_cleanly(tmp_path: Path, store: RecordStore, log: Path) -
     assert "Traceback" not in err
     assert "stopped: finished runs are kept" in err
     assert not list(store.folder.glob("*.claim"))
-    assert set(lines(log, "end")) >= {r["key"] for r in store.all()}
+    assert set(lines(log, "end")) >= {r.key for r in store.all()}
 
 
 def test_order_and_quiet() -> None:
@@ -190,16 +190,15 @@ def test_costs_come_from_the_most_alike_runs() -> None:
         helpers.config(clients=10),
         helpers.config(dataset="pubmed"),
     )
-    records = [helpers.record(cora, seconds={"total": t}) for t in (2.0, 4.0)]
-    costs = Costs([*records, helpers.record(large, seconds={"total": 9.0})])
-    assert costs.seconds(helpers.record(cora)["config"]) == 3.0
-    assert costs.seconds(helpers.record(helpers.config(clients=5))["config"]) == 5.0
-    assert costs.seconds(helpers.record(other)["config"]) > 0
+    costs = Costs([(science(cora), 2.0), (science(cora), 4.0), (science(large), 9.0)])
+    assert costs.seconds(science(cora)) == 3.0
+    assert costs.seconds(science(helpers.config(clients=5))) == 5.0
+    assert costs.seconds(science(other)) > 0
     batched = helpers.config(overrides={"protocol.batch": 64})
-    assert costs.seconds(helpers.record(batched)["config"]) == 3.0
-    costs.learn(helpers.record(batched)["config"], 30.0)
-    assert costs.seconds(helpers.record(batched)["config"]) == 30.0
-    assert costs.seconds(helpers.record(cora)["config"]) == 3.0
+    assert costs.seconds(science(batched)) == 3.0
+    costs.learn(science(batched), 30.0)
+    assert costs.seconds(science(batched)) == 30.0
+    assert costs.seconds(science(cora)) == 3.0
 
 
 def test_no_torch() -> None:

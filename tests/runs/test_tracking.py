@@ -14,40 +14,39 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tracking
+from fgl_repro.runs.record import Measured, Note, Record, Selection
 
 sys.path.insert(0, str(Path(__file__).parent))
 from support import wandb_log
 
 KEY, CELL = "0123456789abcdef" * 4, "fedcba9876543210" * 4
 CURVES: dict[str, list[Any]] = {"round": [0, 1, 2], "loss": [1.5, 0.75, 0.5], "validation": [0.25, None, 0.875]}
-RECORD: dict[str, Any] = {
-    "format": 1,
-    "key": KEY,
-    "cell": CELL,
-    "status": "ok",
-    "config": {
-        "dataset": {"name": "cora", "features": "row", "revision": 1},
-        "partitioner": {"name": "published", "clients": 3, "revision": 1},
-        "setting": {"world": "closed_set", "hops": 2, "crop": 0.2, "revision": 1},
-        "protocol": {"split": [0.4, 0.3, 0.3], "rounds": 3, "lr": 0.01},
-        "model": {"name": "gcn", "hidden": 128, "dropout": 0.5},
-        "method": {"name": "fedpub", "variant": "paper", "tau": 5.0},
-        "seed": 2,
-    },
-    "data": {"fingerprint": "f00d"},
-    "partition": {"source": "metis", "hash": "beef", "cut": 368, "sizes": [900, 800, 785]},
-    "selection": {"best_round": 2, "last_round": 2, "validation_best": 0.875},
-    "metrics": {
-        "seen_graph": {"best": {"accuracy": 0.8125, "macro": 0.75, "clients": [0.5, None, 0.9], "counts": [1, 2, 3]}},
-        "new_client": {"best": {"accuracy": None}},
-    },
-    "bytes": {"setup": {"down": {"probe": 10}}, "rounds": {"up": {"weights": 300}, "down": {"weights": 200}}},
-    "seconds": {"train": 2.5, "total": 3.0},
-    "peak_memory_mb": 512.0,
-    "versions": {"torch": "2.13.0"},
-    "git": {"sha": "abc", "dirty": False},
-    "wandb": {"attempt": 0, "id": None, "url": None},
+CONFIG: dict[str, Any] = {
+    "dataset": {"name": "cora", "features": "row", "revision": 1},
+    "partitioner": {"name": "published", "clients": 3, "revision": 1},
+    "setting": {"world": "closed_set", "hops": 2, "crop": 0.2, "revision": 1},
+    "protocol": {"split": [0.4, 0.3, 0.3], "rounds": 3, "lr": 0.01},
+    "model": {"name": "gcn", "hidden": 128, "dropout": 0.5},
+    "method": {"name": "fedpub", "variant": "paper", "tau": 5.0},
+    "seed": 2,
 }
+START = Note(key=KEY, cell=CELL, config=CONFIG, versions={"torch": "2.13.0"}, git={"sha": "abc", "dirty": False})
+RECORD = Record(
+    **vars(START.changed(status="ok")),
+    data={"fingerprint": "f00d"},
+    partition={"source": "metis", "hash": "beef", "cut": 368, "sizes": [900, 800, 785]},
+    world={"missing": [[5], [], []]},
+    selection=Selection(2, 2, 0.875, 0.5),
+    metrics={
+        "seen_graph": {"best": Measured(0.8125, 0.8125, 0.7, 0.75, [0.5, None, 0.9], [1, 0, 3])},
+        "new_client": {"best": Measured(None, None, None, None, [], [])},
+    },
+    bytes={"setup": {"down": {"probe": 10}}, "rounds": {"up": {"weights": 300}, "down": {"weights": 200}}},
+    seconds={"train": 2.5, "total": 3.0},
+    peak_memory_mb=512.0,
+    device="cpu",
+    threads=1,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +79,7 @@ def test_pushed_record_is_what_the_offline_file_says(tmp_path: Path) -> None:
     assert seen.run.run_group == CELL[:12]
     assert (seen.run.project, seen.run.job_type) == ("tables", "table1")
     assert list(seen.run.tags) == ["fedlog", "fedpub", "fedpub-paper", "cora", "closed_set"]
-    for axis, value in RECORD["config"].items():
+    for axis, value in RECORD.config.items():
         assert seen.config[axis] == value
     assert (seen.config["record_key"], seen.config["cell"]) == (KEY, CELL)
     assert seen.config["partition"]["hash"] == "beef"
@@ -99,10 +98,13 @@ def test_summary_holds_the_selected_numbers_and_nothing_else(tmp_path: Path) -> 
     assert seen.summary == {
         "status": "ok",
         "seen_graph/best/accuracy": 0.8125,
+        "seen_graph/best/pooled": 0.8125,
+        "seen_graph/best/clients_mean": 0.7,
         "seen_graph/best/macro": 0.75,
         "selection/best_round": 2,
         "selection/last_round": 2,
         "selection/validation_best": 0.875,
+        "selection/validation_last": 0.5,
         "bytes/setup/down/probe": 10,
         "bytes/rounds/up/weights": 300,
         "bytes/rounds/down/weights": 200,
@@ -114,8 +116,7 @@ def test_summary_holds_the_selected_numbers_and_nothing_else(tmp_path: Path) -> 
 
 
 def test_live_run_and_later_push_leave_the_same_trace(tmp_path: Path) -> None:
-    start = {name: RECORD[name] for name in ("key", "cell", "config")}
-    with tracking.Live(start, dir=tmp_path / "live") as live:
+    with tracking.Live(START, dir=tmp_path / "live") as live:
         for round_, loss, validation in zip(*CURVES.values(), strict=True):
             live.log(round_, {"loss": loss, "validation": validation})
         live.finish(RECORD)
@@ -135,7 +136,7 @@ def test_every_push_of_a_record_gets_an_id_of_its_own(tmp_path: Path) -> None:
     before = copy.deepcopy(RECORD)
     ids = [tracking.push(RECORD, dir=tmp_path)["id"] for _ in range(2)]
     assert ids == ["0123456789ab-0", "0123456789ab-1"]
-    elsewhere = {**RECORD, "wandb": {"attempt": 4, "id": "0123456789ab-4", "url": None}}
+    elsewhere = RECORD.changed(wandb={"attempt": 4, "id": "0123456789ab-4", "url": None})
     assert tracking.push(elsewhere, dir=tmp_path / "new")["id"] == "0123456789ab-5"
     assert before == RECORD
 
@@ -153,8 +154,8 @@ def test_exception_closes_the_run_as_failed_and_passes(tmp_path: Path) -> None:
     assert seen.history == [{"round": 0, "loss": 1.0}]
 
 
-@pytest.mark.parametrize("end", [None, {**RECORD, "status": "oom"}])
-def test_only_an_ok_record_makes_a_run_successful(tmp_path: Path, end: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize("end", [None, RECORD.changed(status="oom")])
+def test_only_an_ok_record_makes_a_run_successful(tmp_path: Path, end: Record | None) -> None:
     with tracking.Live(RECORD, dir=tmp_path) as live:
         if end is not None:
             live.finish(end)
@@ -163,7 +164,7 @@ def test_only_an_ok_record_makes_a_run_successful(tmp_path: Path, end: dict[str,
 
 
 def test_runs_in_one_process_do_not_merge(tmp_path: Path) -> None:
-    other = {**RECORD, "key": "f" * 64}
+    other = RECORD.changed(key="f" * 64)
     with tracking.Live(RECORD, dir=tmp_path) as first, tracking.Live(other, dir=tmp_path) as second:
         first.log(0, {"loss": 1.0})
         second.log(0, {"loss": 2.0})
@@ -178,9 +179,9 @@ def test_runs_in_one_process_do_not_merge(tmp_path: Path) -> None:
 
 def test_disabled_never_imports_wandb_nor_touches_the_disk(tmp_path: Path) -> None:
     code = (
-        "import sys; from fgl_repro.runs import tracking\n"
+        "import sys; from fgl_repro.runs import tracking; from fgl_repro.runs.record import *\n"
         f"record, curves = {RECORD!r}, {CURVES!r}\n"
-        "assert tracking.push(record, curves, mode='disabled') == record['wandb']\n"
+        "assert tracking.push(record, curves, mode='disabled') == record.wandb\n"
         "import pandas; assert tracking.push_table(pandas.DataFrame({'a': [1]}), 't', mode='disabled') is None\n"
         "assert not {'wandb', 'torch'} & set(sys.modules)"
     )
@@ -189,7 +190,8 @@ def test_disabled_never_imports_wandb_nor_touches_the_disk(tmp_path: Path) -> No
 
 
 def test_nothing_is_printed(tmp_path: Path) -> None:
-    code = f"from fgl_repro.runs import tracking; tracking.push({RECORD!r}, {CURVES!r}, dir={str(tmp_path)!r})"
+    code = "from fgl_repro.runs import tracking; from fgl_repro.runs.record import *\n"
+    code += f"tracking.push({RECORD!r}, {CURVES!r}, dir={str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "")
     assert len(_runs(tmp_path)) == 1
@@ -215,7 +217,7 @@ def test_failing_init_loses_no_run(
     with caplog.at_level(logging.WARNING), tracking.Live(RECORD, dir=tmp_path) as live:
         live.log(0, {"loss": 1.0})
         live.finish(RECORD)
-    assert live.info == RECORD["wandb"]
+    assert live.info == RECORD.wandb
     assert live.folder is None
     assert _said(caplog) == ["W&B is off for this run (no); its record is complete."]
 
@@ -223,7 +225,7 @@ def test_failing_init_loses_no_run(
 def test_folder_that_cannot_be_made_loses_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING):
-        assert tracking.push(RECORD, CURVES, dir=tmp_path / "file" / "below") == RECORD["wandb"]
+        assert tracking.push(RECORD, CURVES, dir=tmp_path / "file" / "below") == RECORD.wandb
     assert len(_said(caplog)) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,7 +89,7 @@ def test_rules_that_select_a_round() -> None:
     curves = {"validation": pooled, "validation/0": first, "validation/1": second}
     curves |= {name: np.linspace(0, 1, len(pooled)) for name in selection.PANELS}
     record = helpers.record(helpers.config())
-    record["metrics"]["missing_class"]["last"]["counts"] = [7, 0]
+    record.metrics["missing_class"]["last"] = replace(helpers.measured(0.5), counts=[7, 0])
     found = selection.rounds(record, curves, np.full(4, 0.5))
     assert found == {"best": 1, "slipped": 25, "smoothed": 17, "last": 26, "nearest": 13}
     assert selection.latest_best(np.array([1.0, 2.0, 2.0])) == 2

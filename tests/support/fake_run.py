@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs.record import Record
 from support import helpers
 
 
 @dataclass
 class Outcome:
-    record: dict[str, Any]
+    record: Record
     curves: dict[str, list[float]]
 
 
@@ -45,7 +45,7 @@ def execute(config: Config, slot: int = 0) -> Outcome:
     curves: dict[str, list[float]] = {"round": [0, 1], "loss": [2.0, 1.0]}
     if config.runtime.curves == "all":
         curves |= {name: [0.5, 0.9] for name in helpers.PROBES}
-    outcome = Outcome(helpers.record(config, best=0.5 + config.seed / 100), curves)
+    outcome = Outcome(helpers.record(config, best=0.5 + config.seed / 1000), curves)
     _log("end", config)
     return outcome
 

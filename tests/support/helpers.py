@@ -8,7 +8,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from fgl_repro.config import Config, build, cell_of, conf_dir, key_of, register, science, typed
+from fgl_repro.config import Config, build, conf_dir, register, typed
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.record import Measured, Record, Selection
 
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
 
@@ -20,16 +22,16 @@ def config(**choices: Any) -> Config:
     return build(overrides, **{**named, "seed": 0, **choices})
 
 
-def point(accuracy: float | None) -> dict[str, Any]:
-    """One probe at one round."""
-    return {
-        "accuracy": accuracy,
-        "pooled": accuracy,
-        "clients_mean": accuracy,
-        "macro": accuracy,
-        "clients": [accuracy, None],
-        "counts": [10, 0],
-    }
+def measured(accuracy: float | None) -> Measured:
+    """One probe at one round, as two clients would give it of whom one has no rows."""
+    return Measured(
+        accuracy=accuracy,
+        pooled=accuracy,
+        clients_mean=accuracy,
+        macro=accuracy,
+        clients=[accuracy, None],
+        counts=[0 if accuracy is None else 10, 0],
+    )
 
 
 def record(
@@ -37,37 +39,37 @@ def record(
     best: float | None = 0.8,
     last: float | None = 0.7,
     probes: Mapping[str, float | None] | None = None,
+    *,
+    metrics: Mapping[str, Mapping[str, Measured]] | None = None,
+    seconds: Mapping[str, float] | None = None,
     **extra: Any,
-) -> dict[str, Any]:
+) -> Record:
     """A finished run.
 
     Args:
         best: Accuracy of every probe at the best validation round.
         last: The same at the last round.
         probes: Accuracy at the best round for single probes.
-        extra: Replaces top-level entries.
+        metrics: Further probes, or other measurements of those there are.
+        seconds: Replaces some of the seconds.
+        extra: Replaces other parts.
     """
     names = dict.fromkeys([*PROBES, *(probes or {})])
-    metrics = {name: {"best": point((probes or {}).get(name, best)), "last": point(last)} for name in names}
-    return {
-        "format": 1,
-        "key": key_of(run),
-        "cell": cell_of(run),
-        "status": "ok",
-        "config": science(run),
+    found = {name: {"best": measured((probes or {}).get(name, best)), "last": measured(last)} for name in names}
+    found |= {name: dict(at) for name, at in (metrics or {}).items()}
+    parts: dict[str, Any] = {
         "data": {"fingerprint": "f"},
-        "partition": {"hash": "h", "cut": 368, "sizes": [3, 2]},
+        "partition": {"hash": "h", "cut": 368, "sizes": [3, 2], "test_rows": {name: [10, 0] for name in found}},
         "world": {"missing": [[5], [0, 6]], "train_nodes": [4, 5]},
-        "selection": {"best_round": 57, "last_round": 99, "validation_best": best, "validation_last": last},
-        "metrics": metrics,
+        "selection": Selection(57, 99, best or 0.0, last or 0.0),
+        "metrics": found,
         "bytes": {"rounds": {"up": {"weights": 123}}},
-        "seconds": {"total": 2.5},
+        "seconds": {"setup": 0.5, "train": 1.5, "probes": 0.5, "total": 2.5} | dict(seconds or {}),
         "peak_memory_mb": 300.0,
         "device": "cpu",
         "threads": 1,
-        "git": {"sha": "0" * 40, "dirty": False},
-        "error": None,
-    } | extra
+    }
+    return Record(**vars(note_of(run).changed(status="ok")) | parts | extra)
 
 
 def composed(*overrides: str) -> Config:

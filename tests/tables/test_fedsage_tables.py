@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> N
     common._world.cache_clear()
     spec = tablespec.load("fedsagefig4")
     cell = cell_of(spec, "fedavg", "pubmed", 5)
-    point: dict[str, Any] = {**helpers.point(0.8), "predicted": [[1, 2, 1], [2, 1, 1]]}
+    point = replace(helpers.measured(0.8), predicted=[[1, 2, 1], [2, 1, 1]])
     store.save(
         helpers.record(spec.config(cell, "fedsage", 0), metrics={"global_graph": {"best": point, "last": point}})
     )

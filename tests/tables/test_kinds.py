@@ -48,11 +48,11 @@ SENT = {
 
 
 def test_megabytes_are_summed_over_fields_and_directions() -> None:
-    record = {"bytes": SENT}
+    record = helpers.record(helpers.config(), bytes=SENT)
     assert traffic.megabytes(record, "rounds") == 8.5
     assert traffic.megabytes(record, "rounds", ("up",)) == 4.0
     assert traffic.megabytes(record, "setup") == 0.25
-    assert traffic.megabytes({"bytes": {"rounds": {}}}, "setup") == 0
+    assert traffic.megabytes(record.changed(bytes={"rounds": {}}), "setup") == 0
 
 
 def test_bytes_beside_the_paper(store: RecordStore) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.cli import table as cli
-from fgl_repro.config import Config, key_of, options, override
+from fgl_repro.config import Config, digest, key_of, options, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
+from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import results as tables
 from fgl_repro.tables import spec as tablespec
@@ -88,7 +89,7 @@ def test_missing_runs_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -
     put(spec, store, some, [0.8, None, 0.9])
     for where, status in ((failed, "failed"), (oom, "oom")):
         run = spec.config(where, "fedlog", 1)
-        store.save_failed(key_of(run), "", {}, status, "")
+        store.save_failed(note_of(run).changed(status=status))
     for seed in range(3):
         store.save(helpers.record(spec.config(empty, "fedlog", seed), probes={"seen_graph": None}, last=None))
     results = tables.fill(spec, "fedlog", Archive(store, {})).results
@@ -322,11 +323,11 @@ def test_rerun(
         monkeypatch.setattr("fgl_repro.runs.rerun.rerun.__kwdefaults__", {"execute": f"support.fake_run:{execute}"})
         assert call(tmp_path, "rerun", key_of(run)[:6]) == status
         assert said in capsys.readouterr().out
-    changed = helpers.record(run)
-    changed["config"]["method"]["revision"] = 99
-    changed["key"] = "c" * 64
-    store.save(changed)
-    assert call(tmp_path, "rerun", "cccc") == 2
+    changed = helpers.record(run)  # with a default in it that is not hashed
+    config = changed.config | {"protocol": changed.config["protocol"] | {"batch": 0}}
+    cell = {name: value for name, value in config.items() if name != "seed"}
+    store.save(changed.changed(config=config, key=digest(config), cell=digest(cell)))
+    assert call(tmp_path, "rerun", digest(config)) == 2
     assert "another key now" in capsys.readouterr().err
 
 

@@ -13,7 +13,7 @@ from fgl_repro.cli import output, request
 from fgl_repro.core.errors import UserError
 
 if TYPE_CHECKING:
-    from fgl_repro.runs.store import Record
+    from fgl_repro.runs.record import Record
 
 EXAMPLES = """examples:
   fgl-table run table1 --datasets cora --clients 3 --jobs 2   do what is missing, print it beside the paper
@@ -204,8 +204,8 @@ def _push(args: argparse.Namespace) -> int:
         record = store.load(key)
         if record is not None:
             tags = [spec.paper, spec.name, protocol]
-            record["wandb"] = tracking.push(record, store.curves(key), mode=args.mode, tags=tags, job_type=spec.name)
-            store.save(record)
+            mirror = tracking.push(record, store.curves(key), mode=args.mode, tags=tags, job_type=spec.name)
+            store.save(record.changed(wandb=mirror))
             pushed += 1
     if pushed:
         filled = output.fill(spec, protocol, request.archive(args, spec.paper))
@@ -286,7 +286,7 @@ def _rerun(args: argparse.Namespace) -> int:
 
     record: Record = request.store(args).find(args.key)
     found = rerun(record)
-    what = f"{record['key'][:8]} {label(record['config'])}"
+    what = f"{record.key[:8]} {label(record.config)}"
     if not found:
         print(f"{what}: identical.")
         return 0

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro import __version__, data
-from fgl_repro.config import Config, cell_of, key_of, science
+from fgl_repro import data
+from fgl_repro.config import Config
 from fgl_repro.core.device import pick_device, prepare
 from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
@@ -22,16 +22,17 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import measure
 from fgl_repro.fl.rounds import Report, Training, train
 from fgl_repro.nn import GCN, SAGE, Model, Params, SageHalves, View, Views
-from fgl_repro.runs.provenance import git_state, now, versions
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.record import Measured, Record, Selection
 
 Curves = dict[str, list[float]]
 
 
 @dataclass
 class Outcome:
-    """A record (plain JSON types) and the per-round curves that go with it."""
+    """A record and the per-round curves that go with it."""
 
-    record: dict[str, Any]
+    record: Record
     curves: Curves
 
 
@@ -66,29 +67,30 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     training, metrics, probing = federate(config, world, device, report)
     done = time.perf_counter()
     seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
-    record = base_record(config) | {
-        "status": "ok",
-        "data": {"fingerprint": graph.fingerprint},
-        "partition": world.facts,
-        "world": {
+    validation = training.curves["validation"]
+    record = Record(
+        **vars(note_of(config).changed(status="ok")),
+        data={"fingerprint": graph.fingerprint},
+        partition=world.facts,
+        world={
             "missing": [list(m) for m in world.missing],
             "train_nodes": world.class_counts.sum(1).tolist(),
             "validation_nodes": metrics["validation"]["last"]["counts"],
         },
-        "selection": {
-            "best_round": training.best_round,
-            "last_round": training.last_round,
-            "validation_best": training.curves["validation"][training.best_round],
-            "validation_last": training.curves["validation"][training.last_round],
-        },
-        "metrics": metrics,
-        "facts": training.facts,
-        "bytes": training.ledger.as_dict(),
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "peak_memory_mb": _peak_memory(device),
-        "device": str(device),
-        "threads": config.runtime.threads,
-    }
+        selection=Selection(
+            training.best_round,
+            training.last_round,
+            validation[training.best_round],
+            validation[training.last_round],
+        ),
+        metrics={name: {at: Measured(**values) for at, values in found.items()} for name, found in metrics.items()},
+        facts=training.facts,
+        bytes=training.ledger.as_dict(),
+        seconds={name: round(value, 3) for name, value in seconds.items()},
+        peak_memory_mb=_peak_memory(device),
+        device=str(device),
+        threads=config.runtime.threads,
+    )
     return Outcome(record, training.curves)
 
 
@@ -127,23 +129,6 @@ def build_model(config: Config, num_features: int, num_classes: int) -> Model:
         return GCN(*sizes)
     models = {"sage": SAGE, "sage_halves": SageHalves}
     return models[said.name](*sizes, said.fanout, said.test_fanout)
-
-
-def base_record(config: Config) -> dict[str, Any]:
-    """What every record holds, finished or failed: identity and provenance."""
-    return {
-        "format": 1,
-        "key": key_of(config),
-        "cell": cell_of(config),
-        "status": "failed",
-        "config": science(config),
-        "protocol": config.protocol.name,
-        "versions": {"fgl_repro": __version__, **versions()},
-        "git": git_state(),
-        "written": now(),
-        "error": None,
-        "wandb": {"attempt": 0, "id": None, "url": None},
-    }
 
 
 class Prober:

@@ -42,12 +42,10 @@ class Costs:
     ones.
     """
 
-    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, known: Iterable[tuple[Mapping[str, Any], float]] = ()) -> None:
         self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-        for record in records:
-            seconds = record.get("seconds", {}).get("total")
-            if isinstance(seconds, int | float):
-                self.learn(record["config"], float(seconds))
+        for identity, seconds in known:
+            self.learn(identity, seconds)
 
     def learn(self, identity: Mapping[str, Any], seconds: float) -> None:
         """Add a run's measured seconds."""

@@ -8,15 +8,21 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro import __version__
+from fgl_repro.runs.record import Note
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a number."""
-    found = {"python": platform.python_version()}
+    """Versions of this package, of Python and of the packages that can change a number."""
+    found = {"fgl_repro": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = version(name)
@@ -40,6 +46,21 @@ def git_state() -> dict[str, Any]:
     sha = git("rev-parse", "HEAD")
     changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
     return {"sha": sha, "dirty": bool(changed) if sha else None}
+
+
+def note_of(config: Config) -> Note:
+    """What is known of a run before it starts: who it is, and where it comes from."""
+    from fgl_repro.config import cell_of, key_of, science
+
+    return Note(
+        key=key_of(config),
+        cell=cell_of(config),
+        config=science(config),
+        protocol=config.protocol.name,
+        versions=versions(),
+        git=git_state(),
+        written=now(),
+    )
 
 
 def now() -> str:

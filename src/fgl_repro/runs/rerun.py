@@ -7,7 +7,8 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import EXECUTE, run_all
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ def config_of(record: Record) -> Config:
     """
     from fgl_repro import config as module
 
-    config = module.from_science(record["config"])
+    config = module.from_science(record.config)
     config.protocol.name = "rerun"
-    config.runtime.threads = int(record.get("threads", 1))
-    config.runtime.device = str(record.get("device", "cpu")).split(" ")[0]
+    config.runtime.threads = record.threads
+    config.runtime.device = record.device
     config.paths.cache = os.environ.get("FGL_CACHE", config.paths.cache)
-    if module.key_of(config) != record["key"]:
+    if module.key_of(config) != record.key:
         raise UserError(
-            f"record {record['key'][:8]} cannot be repeated by this version: its settings have another key now "
-            f"(a revision or a default has changed since git {str(record.get('git', {}).get('sha'))[:8]})."
+            f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "
+            f"(a revision or a default has changed since git {str(record.git.get('sha'))[:8]})."
         )
     return config
 
@@ -47,10 +48,11 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         store = RecordStore(folder)
         summary = run_all([config], 1, store, execute=execute)
-        again = store.load(record["key"])
+        again = store.load(record.key)
     if again is None or not summary.ok:
-        raise UserError(f"record {record['key'][:8]} ran once but not again: see the line above.")
-    return [line for part in RESULT for line in differences(record.get(part), again.get(part), part)]
+        raise UserError(f"record {record.key[:8]} ran once but not again: see the line above.")
+    before, now = record.as_json(), again.as_json()
+    return [line for part in RESULT for line in differences(before[part], now[part], part)]
 
 
 def differences(old: Any, new: Any, path: str) -> list[str]:

@@ -14,19 +14,17 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import claims
+from fgl_repro.runs.record import SELECTIONS, Note, Record
 
-FORMAT = 1
 PREFIX = 16  # hex digits of the key in a file name
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
-SELECTIONS = ("best", "last")
 
-Record = dict[str, Any]
+Kind = TypeVar("Kind", bound=Note)
 Curves = Mapping[str, Sequence[float | int | None]]
 
 
@@ -35,7 +33,7 @@ class Source(Protocol):
 
     def load(self, key: str) -> Record | None: ...
 
-    def load_failed(self, key: str) -> Record | None: ...
+    def load_failed(self, key: str) -> Note | None: ...
 
     def curves(self, key: str) -> dict[str, list[float | None]]: ...
 
@@ -56,25 +54,22 @@ def write_atomic(path: Path, text: str) -> None:
         raise
 
 
-def read_record(path: Path) -> Record:
-    """The record in ``path``.
+def _read(path: Path, kind: type[Kind]) -> Kind:
+    """The note or record in ``path``.
 
     Raises:
-        UserError: The file is not one whole record of this format.
+        UserError: The file is damaged, or its content could not have been written by a run.
     """
-    advice = "move it away (or let 'fgl-table run' set it aside) and run again"
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
-        raise UserError(f"the record {path} is damaged: {advice}.") from None
-    needed = {"key", "status", "config", "metrics"} if ".failed." not in path.name else {"key", "status"}
-    if not isinstance(record, dict) or not needed <= record.keys():
-        raise UserError(f"{path} is not a run record: {advice}.")
-    if record.get("format") != FORMAT:
-        raise UserError(f"the record {path} has format {record.get('format')}, this version reads {FORMAT}: {advice}.")
-    if not path.name.startswith(str(record["key"])[:PREFIX] + "."):
-        raise UserError(f"the record {path} belongs to key {record['key']}, not to its file name: {advice}.")
-    return record
+        found = kind.from_json(json.loads(path.read_text(encoding="utf-8")))
+        if not path.name.startswith(found.key[:PREFIX] + "."):
+            raise UserError(f"it belongs to key {found.key}, not to its file name")
+    except (OSError, ValueError, RecursionError, UserError) as error:
+        why = error if isinstance(error, UserError) else "it cannot be read as JSON"
+        raise UserError(
+            f"the record {path} is damaged ({why}): move it away (or let 'fgl-table run' set it aside) and run again."
+        ) from None
+    return found
 
 
 class RecordStore:
@@ -99,10 +94,10 @@ class RecordStore:
         path = self.path(key)
         if not path.exists():
             return None
-        record = read_record(path)
-        if record["key"] != key:
-            raise UserError(f"the record {path} belongs to another run, key {record['key']}: move it away.")
-        return record if record["status"] == "ok" else None
+        record = _read(path, Record)
+        if record.key != key:
+            raise UserError(f"the record {path} belongs to another run, key {record.key}: move it away.")
+        return record
 
     def recover(self, key: str) -> Record | None:
         """Like ``load``, but a damaged file is renamed to ``.corrupt`` with a warning, so that the run is repeated."""
@@ -120,30 +115,27 @@ class RecordStore:
             print(f"warning: {error} It is now {aside.name} and the run is repeated.", file=sys.stderr)
             return None
 
-    def load_failed(self, key: str) -> Record | None:
+    def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
         path = self._beside(key, "failed.json")
         try:
-            return read_record(path) if path.exists() else None
+            return _read(path, Note) if path.exists() else None
         except UserError:
             return None
 
     def save(self, record: Record, curves: Curves | None = None) -> Path:
         """Write a finished run; the record is renamed into place last, so its presence means all is there."""
-        key = str(record["key"])
         if curves:
-            write_atomic(self._beside(key, "curves.csv"), _curves_text(curves))
-        path = self.path(key)
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
-        self._beside(key, "failed.json").unlink(missing_ok=True)
+            write_atomic(self._beside(record.key, "curves.csv"), _curves_text(curves))
+        path = self.path(record.key)
+        write_atomic(path, json.dumps(record.as_json(), indent=1) + "\n")
+        self._beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
-    def save_failed(self, key: str, cell: str, config: Mapping[str, Any], status: str, error: str) -> Path:
+    def save_failed(self, note: Note) -> Path:
         """Note a run that failed (``failed``) or ran out of memory (``oom``), with its traceback."""
-        record = {"format": FORMAT, "key": key, "cell": cell, "status": status, "config": config, "error": error}
-        record["written"] = datetime.now(UTC).isoformat(timespec="seconds")
-        path = self._beside(key, "failed.json")
-        write_atomic(path, json.dumps(record, indent=1) + "\n")
+        path = self._beside(note.key, "failed.json")
+        write_atomic(path, json.dumps(note.as_json(), indent=1) + "\n")
         return path
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
@@ -158,7 +150,7 @@ class RecordStore:
 
     def enough(self, record: Record | None, curves: str = "validation") -> bool:
         """Whether a run has been done: recorded, and with every probe in every round if ``curves`` is ``all``."""
-        return record is not None and (curves != "all" or set(record["metrics"]) <= set(self.curves(record["key"])))
+        return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(record.key)))
 
     def files(self) -> list[Path]:
         """Record files in order of name; temporary, failed and set-aside files are not among them."""
@@ -170,20 +162,17 @@ class RecordStore:
         """Every finished run. Damaged files raise UserError, or are passed over when not ``strict``."""
         for path in self.files():
             try:
-                record = read_record(path)
+                yield _read(path, Record)
             except UserError:
                 if strict:
                     raise
-                continue
-            if record["status"] == "ok":
-                yield record
 
     def check(self) -> list[str]:
         """One sentence for every damaged record; nothing is touched."""
         sentences = []
         for path in self.files():
             try:
-                read_record(path)
+                _read(path, Record)
             except UserError as error:
                 sentences.append(str(error))
         return sentences
@@ -195,7 +184,7 @@ class RecordStore:
             UserError: None, or more than one.
         """
         named = [p for p in self.files() if p.stem.startswith(prefix[:PREFIX])]
-        found = [r for r in map(read_record, named) if r["key"].startswith(prefix) and r["status"] == "ok"]
+        found = [r for r in (_read(path, Record) for path in named) if r.key.startswith(prefix)]
         if len(found) == 1:
             return found[0]
         what = "no record" if not found else f"{len(found)} records"
@@ -257,7 +246,7 @@ class Archive:
             self._seen[key] = self._read(key) or self._packed.get(key)
         return self._seen[key]
 
-    def load_failed(self, key: str) -> Record | None:
+    def load_failed(self, key: str) -> Note | None:
         return self._store.load_failed(key)
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
@@ -269,10 +258,10 @@ class Archive:
 
 
 def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
-    config, metrics = record["config"], record["metrics"]
+    config = record.config
     protocol, method = config["protocol"], config["method"]
     row: dict[str, Any] = {
-        "key": record["key"],
+        "key": record.key,
         "method": method["name"],
         "variant": method.get("variant", ""),
         "dataset": config["dataset"]["name"],
@@ -281,13 +270,13 @@ def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
         "lr": protocol.get("lr"),
         "weight_decay": protocol.get("weight_decay"),
         "seed": config["seed"],
-        "best_round": record.get("selection", {}).get("best_round"),
+        "best_round": record.selection.best_round,
     }
     for probe in probes:
         for selection in SELECTIONS:
-            value = metrics.get(probe, {}).get(selection, {}).get("accuracy")
+            value = getattr(record.at(probe, selection), "accuracy", None)
             row[f"{probe}_{selection}"] = None if value is None else round(value, 6)
-    row["record"] = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    row["record"] = json.dumps(record.as_json(), sort_keys=True, separators=(",", ":"))
     return row
 
 
@@ -309,12 +298,13 @@ def read_packed(path: Path) -> dict[str, Record]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                record = json.loads(row["record"])
-                if record["key"] != row["key"]:
+                record = Record.from_json(json.loads(row["record"]))
+                if record.key != row["key"]:
                     raise ValueError(row["key"])
-                found[record["key"]] = record
-    except (ValueError, KeyError, TypeError, csv.Error):
-        raise UserError(f"the packed records {path} are damaged: restore the file from version control.") from None
+                found[record.key] = record
+    except (ValueError, KeyError, TypeError, csv.Error, UserError) as error:
+        why = f" ({error})" if isinstance(error, UserError) else ""
+        raise UserError(f"the packed records {path} are damaged{why}: restore the file from version control.") from None
     return found
 
 
@@ -324,8 +314,8 @@ def pack(records: Iterable[Record], path: Path) -> int:
     The same records give the same bytes. Curves are not kept.
     """
     held = read_packed(path)
-    held |= {r["key"]: r for r in records if r["status"] == "ok"}
-    used = {probe for record in held.values() for probe in record["metrics"]}
+    held |= {record.key: record for record in records}
+    used = {probe for record in held.values() for probe in record.metrics}
     probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
     rows = sorted((_row(record, probes) for record in held.values()), key=_order)
     out = io.StringIO()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs import worker
 from fgl_repro.runs.progress import PRIOR, Costs, Progress, features
+from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
 
@@ -67,7 +68,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 
     Where two configs have one key, the one that keeps all curves stands.
     """
-    from fgl_repro.config import cell_of, key_of, science
+    from fgl_repro.config import key_of, science
 
     jobs: dict[str, Job] = {}
     for config in configs:
@@ -77,7 +78,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
         quiet = copy.deepcopy(config)
         quiet.runtime.progress = False
         identity = science(config)
-        jobs[key] = Job(key, cell_of(config), identity, quiet, label(identity))
+        jobs[key] = Job(key, identity, quiet, label(identity))
 
     def order(job: Job) -> tuple[Any, ...]:
         dataset, world, method, clients = features(job.identity)
@@ -100,7 +101,7 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
     """
     wanted = jobs_of(configs)
     missing = [job for job in wanted if not store.enough(store.recover(job.key), job.config.runtime.curves)]
-    sweep = _Sweep(missing, store, execute, Costs(store.all(strict=False)))
+    sweep = _Sweep(missing, store, execute, Costs((r.config, r.seconds["total"]) for r in store.all(strict=False)))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
         sweep.work(max(1, min(jobs, len(missing))))
@@ -227,7 +228,7 @@ class _Sweep:
             return Answer("done")
         code = member.process.exitcode
         why = f"worker died (exit code {code}{'; most likely killed for its memory' if code == -9 else ''})"
-        self._store.save_failed(job.key, job.cell, job.identity, "failed", why)
+        self._store.save_failed(note_of(job.config).changed(error=why))
         return Answer("failed", 0.0, why)
 
     def _settle(self, job: Job, answer: Answer) -> None:

@@ -22,6 +22,8 @@ from fgl_repro.core.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fgl_repro.runs.record import Note
+
 MODES = ("offline", "online", "disabled")
 PROJECT = "fgl_repro"
 STEP = "round"
@@ -50,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 def run_args(
-    record: Mapping[str, Any],
+    record: Note,
     *,
     project: str = PROJECT,
     tags: Sequence[str] = (),
@@ -60,7 +62,7 @@ def run_args(
     """Keyword arguments of ``wandb.init`` that describe a run.
 
     Args:
-        record: A record, or its beginning: ``key``, ``cell`` and ``config`` are enough.
+        record: A record, or the note with which a run begins.
         project: W&B project.
         tags: Further tags, such as the paper or the table the run belongs to.
         job_type: ``train``, or the name of the table that asked for the run.
@@ -70,44 +72,45 @@ def run_args(
         ``project, group, job_type, name, id, tags, config``. The id ends in the attempt because W&B never lets the id
         of a deleted run be used again.
     """
-    config = record["config"]
+    config = record.config
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
-    clients, seed, key = config["partitioner"]["clients"], config["seed"], record["key"]
+    clients, seed, key = config["partitioner"]["clients"], config["seed"], record.key
     if attempt is None:
-        attempt = _mirror(record)["attempt"]
+        attempt = record.wandb["attempt"]
     variant = config["method"].get("variant")
     own = [*tags, config["protocol"].get("name"), method, variant and f"{method}-{variant}", dataset, world]
     return {
         "project": project,
-        "group": record["cell"][:12],
+        "group": record.cell[:12],
         "job_type": job_type,
         "name": f"{method}-{dataset}-{clients}c-{world}-s{seed}-{key[:6]}",
         "id": f"{key[:12]}-{attempt}",
         "tags": list(dict.fromkeys(str(tag)[:64] for tag in own if tag)),
-        "config": {**_plain(config), "record_key": key, "cell": record["cell"], **provenance(record)},
+        "config": {**_plain(config), "record_key": key, "cell": record.cell, **provenance(record)},
     }
 
 
-def provenance(record: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(record: Note) -> dict[str, Any]:
     """Data, partition, world, versions and code of a run, as far as the record knows them."""
-    return {name: _plain(record[name]) for name in _PROVENANCE if record.get(name) is not None}
+    return {name: _plain(value) for name in _PROVENANCE if (value := getattr(record, name, None)) is not None}
 
 
-def summary(record: Mapping[str, Any]) -> dict[str, float | int | str]:
+def summary(record: Note) -> dict[str, float | int | str]:
     """The selected numbers of a record under flat names such as ``seen_graph/best/accuracy``.
 
     Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Per-client
     vectors stay in the record. Missing values (a probe without rows) are left out.
     """
-    out: dict[str, float | int | str] = {"status": record.get("status", "running")}
-    out.update(_flat(record.get("metrics"), ""))
-    out.update(_flat(record.get("selection"), "selection/"))
-    traffic = _flat(record.get("bytes"), "bytes/")
+    content = record.as_json()
+    out: dict[str, float | int | str] = {"status": record.status}
+    out.update(_flat(content.get("metrics"), ""))
+    out.update(_flat(content.get("selection"), "selection/"))
+    traffic = _flat(content.get("bytes"), "bytes/")
     out.update(traffic)
     if traffic:
         out["bytes/total"] = sum(traffic.values())
-    out.update(_flat(record.get("seconds"), "seconds/"))
-    out.update(_flat({name: record.get(name) for name in ("peak_memory_mb",)}, ""))
+    out.update(_flat(content.get("seconds"), "seconds/"))
+    out.update(_flat({"peak_memory_mb": content.get("peak_memory_mb")}, ""))
     return out
 
 
@@ -130,10 +133,10 @@ class Live:
 
     Use it as a context manager, call :meth:`log` every round and :meth:`finish` with the record at the end. The run
     counts as successful only if a record with status ``ok`` arrived. :attr:`info` is what belongs into
-    ``record["wandb"]``.
+    the records ``wandb``.
 
     Args:
-        record: The beginning of the record: ``key``, ``cell``, ``config``, and ``wandb`` of an earlier attempt if any.
+        record: The note with which the run begins, with ``wandb`` of an earlier attempt if there was one.
         mode: ``offline``, ``online`` or ``disabled``. ``online`` falls back to ``offline`` when W&B cannot be reached.
         project: W&B project.
         entity: W&B user or team; default: the user's own.
@@ -147,7 +150,7 @@ class Live:
 
     def __init__(
         self,
-        record: Mapping[str, Any],
+        record: Note,
         *,
         mode: str = "offline",
         project: str = PROJECT,
@@ -160,8 +163,8 @@ class Live:
         self._mode, self._entity, self._dir = mode, entity, _folder(dir)
         self._run: Any = None
         self._ok = False
-        before = _mirror(record)
-        self.attempt = before["attempt"] if mode == "disabled" else _next_attempt(record["key"], before, self._dir)
+        before = record.wandb
+        self.attempt = before["attempt"] if mode == "disabled" else _next_attempt(record.key, before, self._dir)
         self._args = run_args(record, project=project, tags=tags, job_type=job_type, attempt=self.attempt)
         self._before = before
 
@@ -188,9 +191,9 @@ class Live:
         """Log the finite ones among ``values`` for communication round ``round``."""
         self._try("log a round", lambda run: run.log(_row(round, values)))
 
-    def finish(self, record: Mapping[str, Any]) -> None:
+    def finish(self, record: Note) -> None:
         """Write what only the end of a run knows: provenance and the selected numbers."""
-        self._ok = record.get("status") == "ok"
+        self._ok = record.status == "ok"
         self._try("add the provenance", lambda run: run.config.update(provenance(record), allow_val_change=True))
         self._try("write the summary", lambda run: run.summary.update(summary(record)))
 
@@ -209,7 +212,7 @@ class Live:
 
 
 def push(
-    record: Mapping[str, Any],
+    record: Note,
     curves: Mapping[str, Sequence[Any]] | None = None,
     *,
     mode: str = "offline",
@@ -225,7 +228,7 @@ def push(
     attempt. Nothing is written to the record.
 
     Returns:
-        ``{attempt, id, url}``, to be stored as ``record["wandb"]``; unchanged from the record if nothing was logged.
+        ``{attempt, id, url}``, to be stored as the records ``wandb``; unchanged from the record if nothing was logged.
     """
     with Live(record, mode=mode, project=project, entity=entity, dir=dir, tags=tags, job_type=job_type) as live:
         for row in history(curves or {}):
@@ -331,10 +334,6 @@ def _next_attempt(key: str, before: Mapping[str, Any], folder: Path, short: int 
 
 def _folder(dir: str | Path | None) -> Path:
     return Path(dir or os.environ.get("WANDB_DIR") or ".")
-
-
-def _mirror(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {"attempt": 0, "id": None, "url": None, **(record.get("wandb") or {})}
 
 
 def _check(mode: str) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Record, Source
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -65,7 +66,7 @@ def candidates(config: Config) -> list[Config]:
 
 def validation_accuracy(record: Record) -> float:
     """What a candidate is judged by: validation accuracy at the best validation round, and nothing else."""
-    value = record["metrics"]["validation"]["best"]["accuracy"]
+    value = record.metrics["validation"]["best"].accuracy
     return -1.0 if value is None else float(value)
 
 

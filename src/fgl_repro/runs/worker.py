@@ -19,7 +19,9 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Record, RecordStore
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
 
 HEARTBEAT = 60.0
 Verdict = Literal["done", "recorded", "busy", "failed", "oom"]
@@ -30,7 +32,6 @@ class Job:
     """One run to do: its config, and what identifies and describes it."""
 
     key: str
-    cell: str
     identity: dict[str, Any]
     config: Any
     label: str
@@ -81,13 +82,13 @@ def attempt(job: Job, store: RecordStore, execute: str, slot: int = 0) -> Answer
         started = time.perf_counter()
         try:
             record, curves = _execute(job, execute, slot)
-            if old is not None and "wandb" in old:
-                record["wandb"] = old["wandb"]  # W&B never takes an id twice: the next push is the next attempt
+            if old is not None:
+                record = record.changed(wandb=old.wandb)  # W&B never takes an id twice: a push is the next attempt
             store.save(record, curves)
             return Answer("done", time.perf_counter() - started)
         except Exception as error:
             verdict: Verdict = "oom" if out_of_memory(error) else "failed"
-            store.save_failed(job.key, job.cell, job.identity, verdict, traceback.format_exc())
+            store.save_failed(note_of(job.config).changed(status=verdict, error=traceback.format_exc()))
             return Answer(verdict, time.perf_counter() - started, sentence(error))
         finally:
             done.set()
@@ -102,8 +103,8 @@ def _execute(job: Job, execute: str, slot: int) -> tuple[Record, Any]:
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
     outcome = function(job.config, slot=slot)  # auto device: one GPU a worker
-    if outcome.record.get("key") != job.key:
-        raise RuntimeError(f"the run of {job.key} returned a record of {outcome.record.get('key')}")
+    if outcome.record.key != job.key:
+        raise RuntimeError(f"the run of {job.key} returned a record of {outcome.record.key}")
     return outcome.record, outcome.curves
 
 

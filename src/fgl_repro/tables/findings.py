@@ -35,7 +35,8 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves
-from fgl_repro.runs.store import Record, read_packed, write_atomic
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import read_packed, write_atomic
 from fgl_repro.tables.compare import COUNTED
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import PAPERS, spelled
@@ -66,7 +67,7 @@ class Published:
     @cached_property
     def configs(self) -> list[tuple[str, Words]]:
         """Key and flat config of every packed run, under short names as well."""
-        flat = {key: dict(_flat(r["config"])) | {"protocol": str(r["protocol"])} for key, r in self.records.items()}
+        flat = {key: dict(_flat(r.config)) | {"protocol": r.protocol} for key, r in self.records.items()}
         return [(key, f | {short: f.get(dotted, "") for short, dotted in SHORT.items()}) for key, f in flat.items()]
 
     @cached_property
@@ -159,7 +160,7 @@ class _Lookup:
             return 100 * _float(self.published.curves[key][probe][int(curve)])
         entry: Any = self.published.records[key]
         for name in (show or f"metrics.{probe}.{at or self.at}.accuracy").split("."):
-            entry = entry[name]
+            entry = entry[name] if isinstance(entry, dict) else getattr(entry, name)
         return _float(entry) * float(scale or (1 if show else 100))
 
     def counted(self, filters: Words) -> str:
@@ -213,7 +214,7 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
                 out.append(spelled(inherited[word]))
             else:
                 out.append(_Lookup(published, word, said, inherited).text())
-        except (ValueError, KeyError, IndexError) as error:
+        except (ValueError, KeyError, IndexError, AttributeError) as error:
             raise UserError(f"{where}: {' '.join(match[0].split())} cannot be filled: {error}.") from None
     return "".join([*out, text[position:]])
 
@@ -226,7 +227,7 @@ def _board(every: dict[str, Published]) -> str:
             at = next(row["printed_selection"] for row in published.cells if row["protocol"] == protocol)
             own = [row for row in published.cells if row["protocol"] == protocol and row[f"{at}_verdict"] in COUNTED]
             gap = np.mean([abs(float(row[f"{at}_points"])) for row in own])
-            hours = [r["seconds"]["total"] / 3600 for r in published.records.values() if r["protocol"] == protocol]
+            hours = [r.seconds["total"] / 3600 for r in published.records.values() if r.protocol == protocol]
             numbers = [len(own), sum(row[f"{at}_verdict"] == "agrees" for row in own), f"{gap:.1f}"]
             links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [tables]({paper}/{protocol})"
             body.append([PAPERS[paper], f"`{protocol}`", links, *numbers, len(hours), f"{sum(hours):.1f}"])

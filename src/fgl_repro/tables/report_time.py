@@ -18,7 +18,7 @@ CORES = 2
 
 def hours(runs: Sequence[tuple[dict[str, Any], float | None]]) -> float:
     """Hours one core needs for runs, given as science config and recorded seconds (None: not run, so estimated)."""
-    costs = Costs({"config": config, "seconds": {"total": seconds}} for config, seconds in runs if seconds is not None)
+    costs = Costs((config, seconds) for config, seconds in runs if seconds is not None)
     return sum(costs.seconds(config) if seconds is None else seconds for config, seconds in runs) / 3600
 
 
@@ -37,7 +37,7 @@ def time_grid(filled: Sequence[Table], source: Source) -> str:
         runs = []
         for key in sorted(keys):
             record = source.load(key)
-            runs.append((science(configs[key]), None if record is None else record["seconds"]["total"]))
+            runs.append((science(configs[key]), None if record is None else record.seconds["total"]))
         recorded = sum(seconds is not None for _, seconds in runs)
         total = hours(runs)
         about = "" if recorded == len(runs) else "about "

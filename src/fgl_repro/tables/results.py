@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fgl_repro.runs import tuning
-from fgl_repro.runs.store import Record, Source, write_atomic
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source, write_atomic
 from fgl_repro.tables.spec import Cell, Difference, Panel, Row, TableSpec, spelled
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
 
 def measured(record: Record, probe: str, selection: str, metric: str) -> float | None:
     """One metric of one probe at one of the two rounds; None for a probe without rows."""
-    value = record["metrics"].get(probe, {}).get(selection, {}).get(metric)
+    value = getattr(record.at(probe, selection), metric, None)
     return None if value is None else float(value)
 
 
@@ -130,7 +131,7 @@ def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> s
         return "complete" if best is not None else "empty"
     if found:
         return "partial"
-    notes = [note["status"] for key in keys if (note := source.load_failed(key)) is not None]
+    notes = [note.status for key in keys if (note := source.load_failed(key)) is not None]
     return "oom" if "oom" in notes else "failed" if notes else "not run"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgl_repro.runs.store import Record, Source
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal, told
@@ -17,7 +18,7 @@ METRIC = "communication_cost"
 
 def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIONS) -> float:
     """Megabytes (10^6) of one client in a phase, ``rounds`` or ``setup``, over all fields of its messages."""
-    counted = record["bytes"].get(phase, {})
+    counted = record.bytes.get(phase, {})
     return sum(sum(counted.get(direction, {}).values()) for direction in directions) / 1e6
 
 

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.runs.store import Record, Source
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.results import Stat

@@ -39,7 +39,7 @@ def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
 def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
     """One method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
-    found = [source.curves(record["key"]).get(cell.panel.probe, []) for record in records]
+    found = [source.curves(record.key).get(cell.panel.probe, []) for record in records]
     full = [values for values in found if values]
     return Curve(over_seeds(full), len(found) - len(full))
 
@@ -83,7 +83,7 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
         records = common.recorded(spec, cell, protocol, source)
-        found = common.stat([record["seconds"]["train"] for record in records])
+        found = common.stat([record.seconds["train"] for record in records])
         rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
         each = None if found is None else 1000 * found.mean / rounds
         where = f"{spelled(cell.dataset)} {cell.clients}"

@@ -26,9 +26,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     body, wanted = [], len(spec.seeds)
     for cell in spec.cells():
         told = [
-            r["facts"]["distance"][spec.options["nodes"]]
-            for r in common.recorded(spec, cell, protocol, source)
-            if "distance" in r["facts"]
+            distance[spec.options["nodes"]]
+            for record in common.recorded(spec, cell, protocol, source)
+            if (distance := record.fact("distance")) is not None
         ]
         ours = {graph: common.stat([d[graph][0] for d in told]) for graph in GRAPHS}
         spread = {graph: common.stat([d[graph][1] for d in told]) for graph in GRAPHS}

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.runs.store import Record, Source
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.compare import printed_lines
@@ -71,7 +72,7 @@ def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, uni
     if fact == ACCURACY:
         found = [tables.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
     else:
-        found = [record.get("facts", {}).get(fact) for record in records]
+        found = [record.fact(fact) for record in records]
     return common.stat([unit * value for value in found if value is not None])
 
 

@@ -48,7 +48,7 @@ def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -
 def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:
     """Gamma of the client for each class, over seeds; empty where no record has any."""
     client = int(spec.options["client"])
-    found = [record.get("facts", {}).get("gamma") for record in common.recorded(spec, cell, protocol, source)]
+    found = [record.fact("gamma") for record in common.recorded(spec, cell, protocol, source)]
     return [common.stat(values) for values in zip(*(gamma[client] for gamma in found if gamma), strict=True)]
 
 

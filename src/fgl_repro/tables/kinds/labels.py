@@ -65,7 +65,7 @@ def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[flo
 
     which = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     records = common.recorded(spec, cell, protocol, source)
-    counts = [np.sum(record["metrics"][cell.panel.probe][which]["predicted"], axis=0) for record in records]
+    counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]
     return _shares(np.sum(counts, axis=0)) if counts else []
 
 

@@ -46,7 +46,7 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
     target = float(spec.options["target"])
     rounds, costs, there, bare = [], [], 0, 0
     for record in common.recorded(spec, cell, protocol, source):
-        curve = source.curves(record["key"]).get(cell.panel.probe, [])
+        curve = source.curves(record.key).get(cell.panel.probe, [])
         if not curve:
             bare += 1
             continue

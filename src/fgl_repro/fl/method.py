@@ -153,8 +153,8 @@ class Method:
         """Put what came down into the clients' tensors, in place; default: replace the weights it carries."""
         clients.load(message.tensors())
 
-    def trace(self, clients: Clients) -> dict[str, float]:
-        """Further curves of a round, about the method itself."""
+    def trace(self, clients: Clients) -> dict[str, Tensor]:
+        """Further curves of a round, about the method itself: tensors of one number each, fetched with the loss."""
         return {}
 
     def facts(self, clients: Clients) -> dict[str, Any]:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from fgl_repro.nn.view import View
 
 
-def accuracy(logits: Tensor, view: View, average: Average = "pooled") -> float:
-    """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``; 0 when it has no rows.
+def accuracy(logits: Tensor, view: View, average: Average = "pooled") -> Tensor:
+    """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 when it has no rows.
 
     Args:
         average: ``pooled`` over all rows, or the plain mean over ``clients`` that have rows.
     """
     hits = ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
     if average == "pooled":
-        return float(hits.sum() / view.counts.sum().clamp_min(1))
-    return float((hits / view.counts.clamp_min(1)).sum() / (view.counts > 0).sum().clamp_min(1))
+        return hits.sum() / view.counts.sum().clamp_min(1)
+    return (hits / view.counts.clamp_min(1)).sum() / (view.counts > 0).sum().clamp_min(1)
 
 
 def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:

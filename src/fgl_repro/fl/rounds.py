@@ -88,11 +88,11 @@ def train(
                 trained = trained | incoming.tensors()
                 evaluated = method.weights(trained, training=False)
             score = accuracy(clients.model(evaluated, clients.validation), clients.validation, average)
-            now = {"loss": _finite(loss, number), "validation": score, **method.trace(clients)}
+            now = _fetched({"loss": loss.mean(), "validation": score, **method.trace(clients)}, loss, number)
             if extra:
                 now |= extra(trained)
-            if score >= best_score:
-                best_round, best_score = number, score
+            if now["validation"] >= best_score:
+                best_round, best_score = number, now["validation"]
                 for name, value in trained.items():
                     best[name].copy_(value)
             if not server and upload is not None and number + 1 < rounds:
@@ -105,8 +105,21 @@ def train(
     return Training(best, last, best_round, rounds - 1, ledger, curves, method.facts(clients))
 
 
-def _finite(loss: Tensor, number: int) -> float:
-    value = float(loss.mean())
-    if not torch.isfinite(loss).all():
-        raise UserError(f"the training loss is {value} in round {number}: lower protocol.lr, or check the features.")
-    return value
+def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, float]:
+    """The numbers of a round in one transfer: a GPU is waited for once a round.
+
+    Args:
+        curves: Tensors of one number each.
+        loss: Of each client ``[K]``.
+
+    Raises:
+        UserError: The loss of a client is not finite.
+    """
+    finite = torch.isfinite(loss).all().to(loss.dtype)
+    *points, all_finite = torch.stack([*curves.values(), finite]).tolist()
+    now: dict[str, float] = dict(zip(curves, points, strict=True))
+    if not all_finite:
+        raise UserError(
+            f"the training loss is {now['loss']} in round {number}: lower protocol.lr, or check the features."
+        )
+    return now

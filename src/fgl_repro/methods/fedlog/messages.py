@@ -55,4 +55,4 @@ class State:
     synthetic: Tensor
     dropout: Generator
     shuffles: Generator
-    above: Tensor | float = 0.0
+    above: Tensor

@@ -167,6 +167,7 @@ class FedLoG(Method):
             synthetic=clients.personal[f"X_{self.share}"].detach().clone(),
             dropout=torch_rng("fit", seed, str(device)),
             shuffles=torch_rng("slots", seed),
+            above=torch.zeros((), device=device),
         )
         down = {name: value.expand(clients.count, *value.shape) for name, value in generators.items()}
         return Exchange(up=Setup(own, rates), down=Setup(down) if self.written else None)
@@ -338,15 +339,11 @@ class FedLoG(Method):
 
     # --- what is told of it -------------------------------------------------------------------------------------------
 
-    def trace(self, clients: Clients) -> dict[str, float]:
+    def trace(self, clients: Clients) -> dict[str, Tensor]:
         """Mean gamma, share of recognised classes at the last step, mean Frobenius norm of the shared matrix."""
         state = clients.state
         norm = clients.personal[f"X_{self.share}"].flatten(1).norm(dim=1).mean()
-        return {
-            "gamma": float(state.gamma.mean()),
-            "synthetic_above": float(state.above),
-            "synthetic_norm": float(norm),
-        }
+        return {"gamma": state.gamma.mean(), "synthetic_above": state.above, "synthetic_norm": norm}
 
     def facts(self, clients: Clients) -> dict[str, Any]:
         """Gamma of every client and class after the last round."""

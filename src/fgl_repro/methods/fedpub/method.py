@@ -92,7 +92,7 @@ class State:
     """Weights that changes are taken from, where similarity needs them, and the share of masks cut in each round."""
 
     origin: Params = field(default_factory=dict)
-    cut: list[float] = field(default_factory=list)
+    cut: list[Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -207,11 +207,11 @@ class FedPub(Method):
         masks = mix(upload.masks, matrix) if upload.masks is not None else None
         return Download(mix(upload.weights, matrix), masks)
 
-    def trace(self, clients: Clients) -> dict[str, float]:
+    def trace(self, clients: Clients) -> dict[str, Tensor]:
         """Share of mask entries that evaluation cuts."""
         if not self.masks:
             return {}
-        clients.state.cut.append(float((flat(clients.personal).abs() < self.l1).float().mean()))
+        clients.state.cut.append((flat(clients.personal).abs() < self.l1).float().mean())
         return {"sparsity": clients.state.cut[-1]}
 
     def facts(self, clients: Clients) -> dict[str, Any]:
@@ -219,5 +219,5 @@ class FedPub(Method):
         with torch.no_grad():
             upload = self.upload(clients, self.weights(clients.trained, training=False))
             similar = cosine(self.compared(clients, upload)).cpu().numpy()
-        cut = float(np.mean(clients.state.cut)) if self.masks else None
+        cut = float(np.mean(torch.stack(clients.state.cut).tolist())) if self.masks else None
         return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.class_counts)}

@@ -88,7 +88,6 @@ def halves(weights: Tensor) -> tuple[list[int], list[int]]:
     import networkx as nx
 
     near = nx.Graph()
-    size = len(weights)
-    near.add_weighted_edges_from((i, j, max(float(weights[i, j]), 0.0)) for i in range(size) for j in range(i))
+    near.add_weighted_edges_from((i, j, max(row[j], 0.0)) for i, row in enumerate(weights.tolist()) for j in range(i))
     sides: tuple[list[int], list[int]] = nx.stoer_wagner(near)[1]
     return sides

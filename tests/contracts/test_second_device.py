@@ -1,0 +1,115 @@
+"""Every method on a device that is not the CPU, without one: to the bit as on the CPU, and waited for once a round.
+
+The device computes on the CPU and refuses to meet its tensors (tests/support/second_device.py): what passes here names
+its devices as a GPU needs it. It lives in a process of its own, as a backend stays registered.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from fgl_repro import config as configs
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation import settings as setting
+from support import second_device
+
+pytestmark = pytest.mark.skipif(
+    not second_device.available(), reason=f"torch {torch.__version__} registers no backend written in Python"
+)
+
+EVERY = [(name, variant) for name, cls in sorted(configs.method_classes().items()) for variant in cls.variants]
+
+SETUP = {
+    ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops
+    ("fedlog", "paper"): 2,  # weights of nodes by their clients' sizes
+    ("fedsageplus", "paper"): 300,  # how many neighbours a node gets decides the sizes of all that follows: about 13 a
+    ("fedsageplus", "release"): 320,  # step of the generators, 22 steps
+    ("locsageplus", "paper"): 300,
+    ("locsageplus", "release"): 300,
+}
+"""Waits of the host up to the end of the first round; 1 where nothing is said."""
+
+FURTHER: dict[str, tuple[str, dict[str, Any], int]] = {
+    "FedAvg, a mean that is judged": ("fedavg", {"protocol.judged": "server"}, 1),
+    "FedED on mini-batches": ("feded", {"protocol.batch": 8, "protocol.local_epochs": 2}, 1),
+    "FedLoG, shares disturbed": ("fedlog", {"method.noise": 0.1, "method.permute": True}, 3),
+    "FED-PUB by changes of weights": ("fedpub", {"method.similarity": "updates"}, 1),
+    "FED-PUB on the clients' own graphs": ("fedpub", {"method.random_graph": "feature"}, 1),
+    # Norms of a cluster's updates decide whether it is divided (in the first round here), similarities of clients how.
+    "GCFL, dividing": ("gcfl", {"method.warmup": 0, "method.ratio": 0.99}, 3),
+    "FedSage, drawn neighbours": ("fedavg", {"model": "sage_halves", "model.fanout": 3, "protocol.batch": 8}, 1),
+    "FedSage+, drawn neighbours": ("fedsageplus", {"model.fanout": 3, "protocol.batch": 8}, 300),
+}
+"""Method, overrides, and waits of the host up to the end of the first round."""
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def compared(process: ProcessPoolExecutor, toy_graph: Graph) -> Callable[..., second_device.Comparison]:
+    """Runs a method on both devices for three rounds, on a toy graph of three clients."""
+
+    def compare(
+        method: str, overrides: dict[str, Any], clients: int = 3, part: str = "metis", sparse_below: float | None = None
+    ) -> second_device.Comparison:
+        world = setting.build("closed_set", toy_graph, part, clients, 2, 0.0, (0.4, 0.3, 0.3), 0)
+        quick = {f"method.{name}": value for name, value in configs.method_classes()[method].quick.items()}
+        said = {"protocol.rounds": 3, "model.hidden": 8, **quick, **overrides}
+        model = said.pop("model", "auto")
+        config = configs.build(said, dataset="cora", method=method, clients=clients, model=model)
+        return process.submit(second_device.compare, config, world, sparse_below).result()
+
+    return compare
+
+
+@pytest.mark.parametrize(("method", "variant"), EVERY, ids=[" ".join(pair) for pair in EVERY])
+def test_every_method_runs_as_on_the_cpu(method: str, variant: str, compared: Any) -> None:
+    check(compared(method, {"method.variant": variant}), SETUP.get((method, variant), 1))
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_ways_run_as_on_the_cpu(name: str, compared: Any) -> None:
+    method, overrides, setup = FURTHER[name]
+    check(compared(method, overrides), setup)
+
+
+def check(found: second_device.Comparison, setup: int) -> None:
+    """Equal to the bit; the loss, the score and a method's curves of a later round are fetched together."""
+    assert found.differing == []
+    assert found.setup.total <= setup, found.setup
+    assert [counts.total for counts in found.rounds] == [1, 1], found.rounds
+
+
+@pytest.mark.parametrize(
+    ("method", "variant"), [("fedavg", "paper"), ("fedgcn", "paper"), ("fedlog", "paper"), ("fedsageplus", "release")]
+)
+def test_thin_features_run_as_on_the_cpu(method: str, variant: str, compared: Any) -> None:
+    assert compared(method, {"method.variant": variant}, sparse_below=1.1).differing == []
+
+
+@pytest.mark.parametrize("method", ["local", "fedavg", "fedprox", "fedntd", "feded", "fedpub"])
+def test_a_round_starts_as_many_kernels_whatever_the_number_of_clients(method: str, compared: Any) -> None:
+    few, many = (compared(method, {}, clients, "random").rounds for clients in (2, 4))
+    assert [counts.kernels for counts in few] == [counts.kernels for counts in many]
+
+
+def test_the_device_refuses_what_a_gpu_refuses(process: ProcessPoolExecutor) -> None:
+    found = process.submit(second_device.refusals).result()
+    assert found == {
+        "a sum of both": "DeviceMixError",
+        "a sum with a number": "",
+        "a product into the other": "DeviceMixError",
+        "a stream of the other": "DeviceMixError",
+        "its numbers as an array": "RuntimeError",
+        "a copy on the host": "",
+    }

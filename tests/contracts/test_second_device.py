@@ -28,10 +28,10 @@ EVERY = [(name, variant) for name, cls in sorted(configs.method_classes().items(
 SETUP = {
     ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops
     ("fedlog", "paper"): 2,  # weights of nodes by their clients' sizes
-    ("fedsageplus", "paper"): 300,  # how many neighbours a node gets decides the sizes of all that follows: about 13 a
-    ("fedsageplus", "release"): 320,  # step of the generators, 22 steps
-    ("locsageplus", "paper"): 300,
-    ("locsageplus", "release"): 300,
+    ("fedsageplus", "paper"): 70,  # how many neighbours a node gets decides the sizes of all that follows: 4 steps of
+    ("fedsageplus", "release"): 90,  # the generators, with other clients in 2 of them
+    ("locsageplus", "paper"): 70,
+    ("locsageplus", "release"): 70,
 }
 """Waits of the host up to the end of the first round; 1 where nothing is said."""
 
@@ -44,7 +44,7 @@ FURTHER: dict[str, tuple[str, dict[str, Any], int]] = {
     # Norms of a cluster's updates decide whether it is divided (in the first round here), similarities of clients how.
     "GCFL, dividing": ("gcfl", {"method.warmup": 0, "method.ratio": 0.99}, 3),
     "FedSage, drawn neighbours": ("fedavg", {"model": "sage_halves", "model.fanout": 3, "protocol.batch": 8}, 1),
-    "FedSage+, drawn neighbours": ("fedsageplus", {"model.fanout": 3, "protocol.batch": 8}, 300),
+    "FedSage+, drawn neighbours": ("fedsageplus", {"model.fanout": 3, "protocol.batch": 8}, 70),
 }
 """Method, overrides, and waits of the host up to the end of the first round."""
 
@@ -64,6 +64,8 @@ def compared(process: ProcessPoolExecutor, toy_graph: Graph) -> Callable[..., se
     ) -> second_device.Comparison:
         world = setting.build("closed_set", toy_graph, part, clients, 2, 0.0, (0.4, 0.3, 0.3), 0)
         quick = {f"method.{name}": value for name, value in configs.method_classes()[method].quick.items()}
+        if method in ("fedsageplus", "locsageplus"):
+            quick["method.warmup"] = 2
         said = {"protocol.rounds": 3, "model.hidden": 8, **quick, **overrides}
         model = said.pop("model", "auto")
         config = configs.build(said, dataset="cora", method=method, clients=clients, model=model)

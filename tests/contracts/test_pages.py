@@ -11,13 +11,13 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import read_packed
-from fgl_repro.tables import findings
+from fgl_repro.tables import findings, spec
 from fgl_repro.tables.spec import PAPERS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-TEMPLATES = sorted(RESULTS.glob("*/findings.md.in"))
-PROSE = [*TEMPLATES, *RESULTS.glob("README.md.in"), ROOT / "README.md"]
+TEMPLATES = [RESULTS / paper / "findings.md.in" for paper in PAPERS]
+PROSE = [*TEMPLATES, RESULTS / "README.md.in", ROOT / "README.md"]
 CODE = re.compile(r"```.*?```|`[^`]*`|^ {4}.*?$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.])")
 SETTINGS = {
@@ -36,9 +36,13 @@ def typed(text: str) -> list[str]:
 
 def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
     pages = findings.pages(RESULTS)
-    assert {path.with_name("FINDINGS.md") for path in TEMPLATES} <= set(pages)
+    assert {RESULTS / "README.md", *(path.with_name("FINDINGS.md") for path in TEMPLATES)} == set(pages)
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table report"
+
+
+def test_the_scoreboard_is_a_page() -> None:
+    assert len((RESULTS / "README.md").read_text(encoding="utf-8").splitlines()) < 50
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -125,3 +129,10 @@ def test_what_placeholders_say() -> None:
     cell = "{set panel=7a protocol=fedpub}{cell method=oracle clients=5,20 digits=2}"
     assert findings.fill(text, FEDPUB, "", {}) == "5: 84.34\n20: 84.22\n"
     assert findings.fill(cell, FEDPUB, "", {}) == "84.34, 84.22"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
+def test_commands_name_tables_that_exist(path: Path) -> None:
+    named = re.findall(r"`fgl-table (?:show|compare|run) ([^\s`]+)", path.read_text(encoding="utf-8"))
+    assert named
+    assert set(named) <= {*spec.names(), *PAPERS}

@@ -41,7 +41,7 @@ from fgl_repro.tables.compare import COUNTED
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import PAPERS, spelled
 
-PLACEHOLDER = re.compile(r"\{(\w+)([^{}]*)\}")
+PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
 SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
 SHORT["clients"] = "partitioner.clients"
@@ -110,10 +110,8 @@ class _Lookup:
             several = {"range": f"{min(means):{form}} to {max(means):{form}}", "mean": f"{np.mean(means):{form}}"}
             return several[self.form["list"]]
         stds = [f" ± {std:{form}}" if "spread" in self.form and std == std else "" for _, std in pairs]
-        many = self.filters.get("panel", "") + self.filters.get("probe", "")
-        return (" / " if "," in many else ", ").join(
-            f"{mean:{form}}{std}" for mean, std in zip(means, stds, strict=True)
-        )
+        texts = [f"{m:{form}}{std}" if m == m else "misprint" for m, std in zip(means, stds, strict=True)]
+        return (" / " if "," in self.filters.get("panel", "") + self.filters.get("probe", "") else ", ").join(texts)
 
     def matching(self, rows: list[Words], filters: Words) -> list[Words]:
         """Rows that have one of the values of every filter; what is inherited and no column is left out."""
@@ -134,10 +132,12 @@ class _Lookup:
         if self.word == "points":
             return _float(row[f"{at}_points"]), np.nan
         stem = "paper" if self.word == "paper" else at
+        if self.word == "paper" and row["suspect"] == "1":
+            return np.nan, np.nan
         return 100 * _float(row[f"{stem}_mean"]), 100 * float(row[f"{stem}_std"] or "nan")
 
     def value(self, filters: Words) -> tuple[float, float]:
-        path = self.published.folder / self.inherited["protocol"] / filters.pop("file")
+        path = self.published.folder / (self.inherited | filters)["protocol"] / filters.pop("file")
         column, scale = filters.pop("show"), float(filters.pop("scale", 1))
         row = self.single(_rows(path), filters)
         return scale * _float(row[column]), scale * float(row.get("std") or "nan")
@@ -158,9 +158,9 @@ class _Lookup:
         probe = probe or "seen_graph"
         if curve:
             return 100 * _float(self.published.curves[key][probe][int(curve)])
-        entry: Any = self.published.records[key]
+        entry: Any = self.published.records[key].as_json()
         for name in (show or f"metrics.{probe}.{at or self.at}.accuracy").split("."):
-            entry = entry[name] if isinstance(entry, dict) else getattr(entry, name)
+            entry = entry[int(name) if isinstance(entry, list) else name]
         return _float(entry) * float(scale or (1 if show else 100))
 
     def counted(self, filters: Words) -> str:

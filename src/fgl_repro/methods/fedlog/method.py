@@ -32,7 +32,7 @@ The query's layer norm and the prototypes' own embedding as their neighbourhood 
 The paper tries beta in 0.01, 0.1, 1 and does not say which it took; its exponent of the norm is lost. With a sum of
 norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and unstable), so tables run 0.01.
 The printed numbers are the release's: 37 of 60 closed-set cells agree, 15 of the paper variant's (one seed). Missing
-classes on PubMed and Computers stay below print; results/README.md says what PubMed's do not depend on.
+classes on PubMed and Computers stay below print; results/fedlog/FINDINGS.md says what PubMed's do not depend on.
 Ablations: alpha=half (Table 7), share and weighting (HH, HT, TH, TT), noise and permute (Table 3), scale_step=0,
 generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
 """

@@ -45,7 +45,7 @@ memory, since the last layer of one has 2048 x P d weights (38 million on CiteSe
 FedLoG prints 1543.58 MB for CiteSeer, 100 rounds, both ways: 1,929,478 numbers a model, exactly two GraphSAGE encoders
 (128, 64) and one classifier. So there an encoder of the generator seems to travel with the classifier every round; by
 FedSage's paper, and here, the classifier alone does, and phase 1 (``setup``) sends far more than all rounds.
-FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/README.md).
+FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/fedlog/FINDINGS.md).
 Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D1-D4, Figures 3-5.
 """
 

@@ -21,6 +21,12 @@ from support import helpers
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
+@pytest.fixture(autouse=True)
+def _beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script finds what scripts share in its own folder."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+
+
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
     assert spec is not None
@@ -42,9 +48,9 @@ def test_splits_count_printed_means_within_their_spread(
     store = RecordStore(tmp_path / "records")
     for split, accuracy in enumerate((0.82, 0.86)):
         keep(store, overrides={"protocol.split_seed": split}, best=accuracy)
-    words = ["splits.py", "--recorded", "--clients", "3", "--splits", "0,1,2", "--settings", "seen_graph"]
+    words = ["fedlog_splits.py", "--recorded", "--clients", "3", "--splits", "0,1,2", "--settings", "seen_graph"]
     monkeypatch.setattr(sys, "argv", [*words, "--records", str(store.folder), "--results", str(tmp_path)])
-    assert script("splits").main() == 0
+    assert script("fedlog_splits").main() == 0
     table = pd.read_csv(tmp_path / "fedlog/fedlog_matched/splits.csv").set_index(["panel", "selection"])
     for panel, file, probe in (("seen graph", "1", "seen_graph"), ("unseen nodes", "2a", "unseen_node")):
         row = table.loc[panel, "best"]
@@ -59,9 +65,9 @@ def test_splits_count_printed_means_within_their_spread(
 
 
 def test_splits_without_runs_name_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["splits.py", "--recorded", "--records", str(tmp_path / "none")])
+    monkeypatch.setattr(sys, "argv", ["fedlog_splits.py", "--recorded", "--records", str(tmp_path / "none")])
     with pytest.raises(UserError, match="leave out --recorded"):
-        script("splits").main()
+        script("fedlog_splits").main()
 
 
 def test_against_paper_averages_what_it_finds(
@@ -70,9 +76,9 @@ def test_against_paper_averages_what_it_finds(
     store = RecordStore(tmp_path)
     for seed, accuracy in ((0, 0.6), (1, 0.7)):
         keep(store, seed=seed, overrides={"protocol.lr": 0.5}, best=accuracy)
-    words = ["against_paper.py", "--methods", "fedavg", "--seeds", "0,1", "--protocol", "fedlog_matched"]
+    words = ["fedlog_against_paper.py", "--methods", "fedavg", "--seeds", "0,1", "--protocol", "fedlog_matched"]
     monkeypatch.setattr(sys, "argv", [*words, "--records", str(tmp_path), "protocol.lr=0.5"])
-    assert script("against_paper").main() == 0
+    assert script("fedlog_against_paper").main() == 0
     last = capsys.readouterr().out.splitlines()[-1].split()
     tables = (("1", "seen_graph"), ("2a", "unseen_node"), ("2b", "missing_class"), ("2c", "new_client"))
     paper = [printed_mean(f"fedlog/table_{t}.csv", s, ("cora", 3, "FedAvg")) for t, s in tables]
@@ -83,7 +89,7 @@ def test_against_paper_averages_what_it_finds(
 
 def test_rules_that_select_a_round() -> None:
     """A lone peak, a broad hill and a client with all missing-class nodes each have a rule that prefers them."""
-    selection = script("selection")
+    selection = script("fedlog_selection")
     pooled = np.array([0.1, 0.9] + 9 * [0.1] + 12 * [0.6] + 4 * [0.2])
     first, second = pooled[::-1].copy(), pooled.copy()
     curves = {"validation": pooled, "validation/0": first, "validation/1": second}

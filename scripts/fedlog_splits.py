@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is one split worth? FedLoG's panels on several splits, beside the printed numbers, which stem from one.
+"""What is one split worth? FedLoG's panels on several splits, beside the printed ones, which stem from one.
 
 Tables vary the run seed on split seed 0. Here the run seed stays 0 and ``protocol.split_seed`` varies: training,
 validation and test nodes, and in the open set the cropped nodes and with them every part. Says for each panel where the
@@ -7,14 +7,11 @@ printed mean lies among ours, and counts the cells whose printed mean is within 
 our mean. Writes what it prints to splits.csv and draws it: bars from the lowest to the highest split, a tick for the
 printed mean. Cells not asked for leave the file: ask for all with --recorded once the runs are there.
 
-    scripts/splits.py --datasets cora,citeseer --methods fedavg,fedpub --splits 0,1,2,3,4 --jobs 2
+    scripts/fedlog_splits.py --datasets cora,citeseer --methods fedavg,fedpub --splits 0,1,2,3,4 --jobs 2
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+import grid
 from fgl_repro import config as configs
 from fgl_repro.config import Config
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import RecordStore, write_atomic
 from fgl_repro.runs.sweep import run_all
-from fgl_repro.tables.compare import printed_mean
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.spec import spelled
 
@@ -49,14 +46,14 @@ def row(panel: str, configs_: list[Config], store: RecordStore, selection: str) 
     """One line of the CSV: our accuracies over splits, percent, and the printed mean; None with fewer than two runs."""
     first = configs_[0]
     dataset, clients, display = first.dataset.name, first.partitioner.clients, first.method.display
-    records = [store.load(configs.key_of(config)) for config in configs_]
+    records = [grid.recorded(store, config) for config in configs_]
     found = [r.metrics[PANELS[panel][1]][selection].accuracy for r in records if r is not None]
     values = [100 * value for value in found if value is not None]
     if len(values) < 2:
         return None
     setting, probe, table = PANELS[panel]
     name = f"open_{probe}" if setting == "open_set" else probe
-    paper = printed_mean(f"fedlog/table_{table}.csv", name, (dataset, clients, display))
+    paper = grid.printed(dataset, clients, display, table, name)
     mean, std = float(np.mean(values)), float(np.std(values))
     return {
         "panel": panel,
@@ -103,36 +100,31 @@ def draw(table: pd.DataFrame) -> Callable[[Figure], None]:
 
 def main() -> int:
     """Run what is missing, print, write and draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for axis, default in (("datasets", "cora"), ("clients", "3,5,10"), ("methods", "fedavg"), ("splits", "0,1,2,3,4")):
-        parser.add_argument(f"--{axis}", default=default, help=f"comma-separated; default {default}")
+    parser = grid.parser(__doc__, datasets="cora", clients="3,5,10", methods="fedavg", splits="0,1,2,3,4")
     parser.add_argument("--settings", default="seen_graph,open_set", help="closed set, open set or both")
     parser.add_argument("--protocol", default="fedlog_matched", help="default fedlog_matched")
     parser.add_argument("--recorded", action="store_true", help="run nothing, show what is recorded")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--records", type=Path, default=Path(os.environ.get("FGL_RECORDS", "results/records")))
     parser.add_argument("--results", type=Path, default=Path("results"))
     args = parser.parse_args()
     store = RecordStore(args.records)
-    grid = {
+    runs = {
         (setting, dataset, clients, method): [
             configs.override(
-                configs.build(dataset=dataset, method=method, clients=clients, setting=setting, protocol=args.protocol),
-                {"protocol.split_seed": int(split)},
+                configs.build(dataset=dataset, clients=clients, method=method, setting=setting, protocol=args.protocol),
+                {"protocol.split_seed": split},
             )
-            for split in args.splits.split(",")
+            for split in args.splits
         ]
-        for setting in args.settings.split(",")
-        for dataset in args.datasets.split(",")
-        for clients in map(int, args.clients.split(","))
-        for method in args.methods.split(",")
+        for setting in grid.words(args.settings)
+        for dataset, clients, method in grid.cells(args)
     }
-    if not args.recorded and not run_all([config for cell in grid.values() for config in cell], args.jobs, store).ok:
+    if not args.recorded and not run_all([config for cell in runs.values() for config in cell], args.jobs, store).ok:
         return 1
     rows = [
         found
         for panel, (setting, _, _) in PANELS.items()
-        for key, cell in grid.items()
+        for key, cell in runs.items()
         if key[0] == setting
         for selection in ("best", "last")
         if (found := row(panel, cell, store, selection)) is not None
@@ -155,8 +147,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(f"splits: {error}", file=sys.stderr)
-        sys.exit(2)
+    grid.run(main)

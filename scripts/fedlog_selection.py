@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which round do the printed numbers come from? The four closed-set panels under several ways to select one.
+"""Which round do FedLoG's printed numbers come from? The four closed-set panels under several ways to select one.
 
 Reads runs that were recorded with runtime.curves=all and selects one round of each by
 
@@ -12,24 +12,20 @@ Reads runs that were recorded with runtime.curves=all and selects one round of e
 then prints means over seeds, percent, beside the paper, with the mean absolute difference over the panels (gap) and the
 mean std over seeds of the panels (spread; the printed spread is another trace of the rule), at the end over all cells.
 
-    scripts/selection.py --datasets cora,citeseer --clients 3,5,10 --methods fedlog
+    scripts/fedlog_selection.py --datasets cora,citeseer --clients 3,5,10 --methods fedlog
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
-
 import numpy as np
 
+import grid
 from fgl_repro import config as configs
-from fgl_repro.core.errors import UserError
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.compare import reference
 
-PANELS = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_client": "2c"}
+PANELS = grid.FEDLOG_CLOSED_SET
 AROUND = 5
 
 
@@ -85,8 +81,8 @@ def report(
     spread = float(np.mean(stds)) if stds else np.nan
     found: dict[str, list[np.ndarray]] = {}
     for seed in seeds:
-        key = configs.key_of(configs.override(config, {"seed": seed}))
-        record, columns = store.load(key), store.curves(key)
+        chosen = grid.with_seed(config, seed)
+        record, columns = grid.recorded(store, chosen), store.curves(configs.key_of(chosen))
         if record is None or "validation/0" not in columns:
             asked = (
                 f"method={method} dataset={dataset} partitioner.clients={clients} protocol=fedlog_matched seed={seed}"
@@ -111,21 +107,10 @@ def report(
 
 def main() -> int:
     """Print every cell asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for axis, default in (("datasets", "cora"), ("clients", "3"), ("methods", "fedlog"), ("seeds", "0,1,2")):
-        parser.add_argument(f"--{axis}", default=default, help=f"comma-separated; default {default}")
-    parser.add_argument("--records", type=Path, default=Path("results/records"), metavar="DIR")
-    args = parser.parse_args()
-    store = RecordStore(args.records)
-    seeds, all_cells = list(map(int, args.seeds.split(","))), dict[str, list[list[float]]]()
-    try:
-        for method in args.methods.split(","):
-            for dataset in args.datasets.split(","):
-                for clients in map(int, args.clients.split(",")):
-                    print("\n".join(report(dataset, clients, method, seeds, store, all_cells)))
-    except UserError as error:
-        print(f"selection: {error}", file=sys.stderr)
-        return 2
+    args = grid.parser(__doc__, datasets="cora", clients="3", methods="fedlog", seeds="0,1,2").parse_args()
+    store, all_cells = RecordStore(args.records), dict[str, list[list[float]]]()
+    for dataset, clients, method in grid.cells(args):
+        print("\n".join(report(dataset, clients, method, args.seeds, store, all_cells)))
     print(f"\n{'all cells':<24}" + "".join(f"{name:>15}" for name in ("gap", "spread", "mean round", "cells")))
     for rule, told in all_cells.items():
         known = [[value for value in column if value == value] for column in zip(*told, strict=True)]
@@ -135,4 +120,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    grid.run(main)

@@ -29,14 +29,15 @@ SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)) $(SMOKE))
 DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fedavg,fedgcn,fedpub,fedntd,feded
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint type format train table1 table2 table9 fedlog fedpub fedsage tables list missing \
+.PHONY: help install demo test lint type format train table1 table2 table9 tables list missing \
 	compare report show rerun \
 	pack unpack push bench data clean
 
 help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo "one table or figure: make fedlog-table3, make fedlog-fig9, make fedsage-2, make fedsage-d1, ...; make list names them"
+	@echo "all of a paper: make $(firstword $(PAPERS)) (or $(wordlist 2,99,$(PAPERS))); one table or figure of it:"
+	@echo "  make fedlog-3, make fedlog-fig9, make fedpub-7a, make fedsage-D1, ...; make list names them"
 	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
 	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
@@ -80,31 +81,19 @@ table1: ## FedLoG Table 1: seen graph
 table2: ## FedLoG Table 2: unseen node, missing class, new client
 table9: ## FedLoG Table 9: open set
 
-fedlog: $(STAMP) ## every table and figure of FedLoG, in one sweep
-	$(BIN)/fgl-table run fedlog $(SWEEP)
+# make fedlog: every table and figure of that paper; make fedlog-3, make fedpub-7a, make fedlog-fig9: one of them
+PAPERS := $(notdir $(patsubst %/,%,$(wildcard conf/table/*/)))
+.PHONY: $(PAPERS)
+$(PAPERS): $(STAMP)
+	$(BIN)/fgl-table run $@ $(SWEEP)
 
-fedlog-%: $(STAMP)
-	$(BIN)/fgl-table run $* $(SWEEP)
+define ONE_TABLE
+$(1)-%: $$(STAMP)
+	$$(BIN)/fgl-table run $$@ $$(SWEEP)
+endef
+$(foreach paper,$(PAPERS),$(eval $(call ONE_TABLE,$(paper))))
 
-fedpub: $(STAMP) ## every table and figure of FED-PUB
-	$(BIN)/fgl-table run fedpub $(SWEEP)
-
-fedpub-table%: $(STAMP)
-	$(BIN)/fgl-table run fedpub$* $(SWEEP)
-
-fedpub-fig%: $(STAMP)
-	$(BIN)/fgl-table run fedpubfig$* $(SWEEP)
-
-fedsage: $(STAMP) ## every table and figure of FedSage
-	$(BIN)/fgl-table run fedsage $(SWEEP)
-
-fedsage-table%: $(STAMP)
-	$(BIN)/fgl-table run fedsage$* $(SWEEP)
-
-fedsage-fig%: $(STAMP)
-	$(BIN)/fgl-table run fedsagefig$* $(SWEEP)
-
-tables: fedlog fedpub fedsage ## all papers: so far FedLoG, FED-PUB and FedSage
+tables: $(PAPERS) ## every table and figure of every paper
 
 list: $(STAMP) ## tables and figures, and how much of each is recorded
 	$(BIN)/fgl-table list

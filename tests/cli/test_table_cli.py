@@ -8,7 +8,7 @@ import pytest
 
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load
 from support import wandb_log
 
 
@@ -52,10 +52,10 @@ def test_push_logs_runs_and_table_with_tags(
     assert "1 runs and the table logged (offline)" in capsys.readouterr().out
     folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
     seen = {run.run.job_type: run for run in map(wandb_log.read, folders)}
-    assert set(seen) == {"table1", "table"}
-    assert {"fedlog", "table1", "local", "cora"} <= set(seen["table1"].run.tags)
+    assert set(seen) == {"fedlog/1", "table"}
+    assert {"fedlog", "fedlog/1", "local", "cora"} <= set(seen["fedlog/1"].run.tags)
     assert seen["table"].run.display_name == "table-fedlog-1"
-    assert set(seen["table"].run.tags) == {"fedlog", "table1"}
+    assert set(seen["table"].run.tags) == {"fedlog", "fedlog/1"}
     assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
 
 
@@ -66,7 +66,7 @@ def test_a_whole_paper_is_one_sweep(
     tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = ["table3", "table5", "table6", "table7", "table12", "fig4", "fig5"]  # the large ones take long to write
-    monkeypatch.setattr(request, "papers", lambda table: {"fedlog": [tablespec.load(name) for name in few]})
+    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": [load(name) for name in few]})
     assert call(tmp_path, "missing", "fedlog", *PART) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2  # FedAvg (Tables 5 and 6, Figure 5), FedLoG with a constant alpha (Table 7, Figure 4)
@@ -76,7 +76,7 @@ def test_a_whole_paper_is_one_sweep(
     out = capsys.readouterr().out
     assert "2 runs done, 0 found" in out
     told = [line.split(":")[0] for line in out.splitlines() if line.endswith(" numbers.")]
-    assert told == ["table5", "table6", "table7", "fig4", "fig5"]
+    assert told == ["fedlog/5", "fedlog/6", "fedlog/7", "fedlog/fig4", "fedlog/fig5"]
     files = {path.name for path in (tmp_path / "results" / "fedlog" / "fedlog").iterdir()}
     assert {"table_6.md", "table_7_wide.csv", "compare_7.md", "figure_4.svg", "figure_5.csv"} <= files
     assert call(tmp_path, "missing", "fedlog", *PART) == 0
@@ -84,9 +84,9 @@ def test_a_whole_paper_is_one_sweep(
     assert call(tmp_path, "run", "fedlog", "--fast") == 0
     out = capsys.readouterr().out
     assert "nothing was kept" in out
-    assert "table7: 8 of 8 numbers." in out
-    everything = len(list(tablespec.load("fig5").smoke().cells()))
-    assert f"fig5: {everything} of {everything} numbers." in out
+    assert "fedlog/7: 8 of 8 numbers." in out
+    everything = len(list(load("fig5").smoke().cells()))
+    assert f"fedlog/fig5: {everything} of {everything} numbers." in out
 
 
 def test_a_table_without_curves_does_its_runs_again(
@@ -116,10 +116,10 @@ def test_a_table_without_curves_does_its_runs_again(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "fedlog", "--datasets", "coral"), "nothing of fedlog has all that was asked for"),
-        (("run", "fedlg"), "there is no table fedlg: choose from table1"),
-        (("pack", "fedlg"), "there is no table fedlg: choose from table1"),
-        (("show", "fig9", "--methods", "fedavg"), "fig9 has no methods fedavg: choose from fedlog"),
+        (("run", "fedlog", "--datasets", "coral"), "no table of fedlog has what you narrow it to"),
+        (("run", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
+        (("pack", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
+        (("show", "fig9", "--methods", "fedavg"), "fedlog/fig9 has no methods fedavg: choose from fedlog"),
     ],
 )
 def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from fgl_repro.config import as_plain, build, cell_of, conf_dir, key_of, options
 from fgl_repro.config.compose import ENVIRONMENT
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load, names
 from support.helpers import composed
 
 OPTIONS = [(group, option) for group in configs.GROUPS for option in options(group)]
@@ -314,7 +314,7 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
 
 def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different() -> None:
     keys = []
-    tuned = [spec for name in tablespec.names() if "fedlog_tuned" in (spec := tablespec.load(name)).protocols]
+    tuned = [spec for name in names() if "fedlog_tuned" in (spec := load(name)).protocols]
     for method in sorted({row.method for spec in tuned for row in spec.rows}):
         found = tuning.candidates(build(dataset="cora", method=method, protocol="fedlog_tuned", seed=2))
         assert {c.seed for c in found} == {0}

@@ -11,12 +11,12 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import read_packed
-from fgl_repro.tables import findings, spec
-from fgl_repro.tables.spec import PAPERS
+from fgl_repro.tables import findings
+from fgl_repro.tables.load import names, papers
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-TEMPLATES = [RESULTS / paper / "findings.md.in" for paper in PAPERS]
+TEMPLATES = [RESULTS / paper / "findings.md.in" for paper in papers()]
 PROSE = [*TEMPLATES, RESULTS / "README.md.in", ROOT / "README.md"]
 CODE = re.compile(r"```.*?```|`[^`]*`|^ {4}.*?$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.])")
@@ -45,7 +45,7 @@ def test_the_scoreboard_is_a_page() -> None:
     assert len((RESULTS / "README.md").read_text(encoding="utf-8").splitlines()) < 50
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", papers())
 def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
     """Mean and std of every published cell, computed again from the packed runs that its line names."""
     records = read_packed(RESULTS / paper / "runs.csv")
@@ -135,4 +135,4 @@ def test_what_placeholders_say() -> None:
 def test_commands_name_tables_that_exist(path: Path) -> None:
     named = re.findall(r"`fgl-table (?:show|compare|run) ([^\s`]+)", path.read_text(encoding="utf-8"))
     assert named
-    assert set(named) <= {*spec.names(), *PAPERS}
+    assert set(named) <= {*names(), *papers()}

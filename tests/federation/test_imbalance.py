@@ -25,7 +25,7 @@ from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load
 from support import helpers
 from support.worlds import SPLIT, build_or_skip, graphs, probes
 
@@ -146,7 +146,7 @@ def test_a_client_may_lack_the_target(toy_graph: Graph) -> None:
 
 
 def test_the_figure_is_99_runs_at_the_last_round(tmp_path: Path) -> None:
-    spec = tablespec.load("fig1")
+    spec = load("fig1")
     (protocol,) = spec.protocols
     runs = {key_of(run): run for run in tables.runs(spec, protocol)}
     settings_ = {(run.setting.target, run.setting.rate, run.seed) for run in runs.values()}
@@ -165,7 +165,7 @@ def test_older_settings_keep_their_keys() -> None:
 
 
 def test_points_are_means_over_target_classes_seed_by_seed(tmp_path: Path) -> None:
-    spec = tablespec.load("fig1").narrow(seeds=[0, 1])
+    spec = load("fig1").narrow(seeds=[0, 1])
     (protocol,) = spec.protocols
     store = RecordStore(tmp_path / "records")
     chosen = {"target_head_degree": 0.1, "target_tail_degree": 0.1}
@@ -197,7 +197,7 @@ def test_points_are_means_over_target_classes_seed_by_seed(tmp_path: Path) -> No
 
 def test_a_toy_run_draws_the_figure(toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "load", lambda *_: toy_graph)
-    spec = tablespec.load("fig1").smoke()
+    spec = load("fig1").smoke()
     (protocol,) = spec.protocols
     store = RecordStore(tmp_path / "records")
     for run in tables.needed(spec, protocol, store).values():

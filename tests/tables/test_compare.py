@@ -10,9 +10,9 @@ import pytest
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import compare
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
 from fgl_repro.tables.compare import Printed
 from fgl_repro.tables.figures import accuracies as plots
+from fgl_repro.tables.load import load
 from fgl_repro.tables.results import Stat
 from support import helpers
 
@@ -56,7 +56,7 @@ def test_reference_is_read_as_printed() -> None:
 def test_every_cell_of_the_tables_has_a_printed_number_and_the_misprints_are_marked() -> None:
     suspects = set()
     for name in ("table1", "table2", "table9"):
-        for cell in tablespec.load(name).cells():
+        for cell in load(name).cells():
             theirs = compare.printed(cell)
             assert theirs is not None, cell
             if theirs.suspect:
@@ -86,7 +86,7 @@ def test_ranks() -> None:
 @pytest.fixture
 def filled(tmp_path: Path) -> tables.Table:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""
-    spec = tablespec.load("table2").narrow(["computers"], [3], ["local", "fedavg", "fedpub", "fedntd", "feded"])
+    spec = load("table2").narrow(["computers"], [3], ["local", "fedavg", "fedpub", "fedntd", "feded"])
     store = RecordStore(tmp_path / "records")
     values = {"local": 0.16, "fedpub": 0.60, "fedntd": 0.70, "feded": 0.75}
     for cell in spec.cells():

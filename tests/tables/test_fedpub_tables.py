@@ -18,13 +18,13 @@ from fgl_repro.fl.metrics import measure
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import compare
-from fgl_repro.tables import spec as tablespec
 from fgl_repro.tables.kinds import at_rounds, common, facts, subgraphs
+from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell
 from support import helpers
 
 NOTHING = RecordStore("does-not-exist")
-FIG1 = tablespec.load("fedpubfig1")
+FIG1 = load("fedpubfig1")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> RecordStore:
 
 
 def cell_of(name: str, row: str) -> Cell:
-    spec = tablespec.load(name)
+    spec = load(name)
     return Cell(spec.panels[0], next(r for r in spec.rows if r.id == row), spec.datasets[0], spec.clients[0])
 
 
@@ -60,28 +60,28 @@ def test_facts_and_accuracy_in_the_printed_unit(store: RecordStore) -> None:
 
 
 def test_runs_without_the_fact_leave_it_blank(store: RecordStore) -> None:
-    spec = tablespec.load("fedpub5b")
+    spec = load("fedpub5b")
     cell = cell_of("fedpub5b", "fedpub-er")
     store.save(helpers.record(spec.config(cell, "fedpub", 0)))
     line = next(row for row in facts.content(spec, "fedpub", store).rows if row["name"] == cell.row.name)
     assert (line["value"], line["printed"]) == ("", "0.712")
     for name, printed in (("fedpub5a", 0.937), ("fedpub5b", 0.810)):
-        found = facts.printed(tablespec.load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
+        found = facts.printed(load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
         assert found == facts.Printed(printed, found.std, percent=False)
 
 
 def test_every_printed_number_of_the_sheets_is_found() -> None:
     for name in ("fedpub5a", "fedpub5b", "fedpubfig1"):
-        content = facts.content(tablespec.load(name), "fedpub", NOTHING)
+        content = facts.content(load(name), "fedpub", NOTHING)
         assert all(row["printed"] and row["paper"] == "fedpub" for row in content.rows)
-    content = at_rounds.content(tablespec.load("fedpub6"), "fedpub", NOTHING)
+    content = at_rounds.content(load("fedpub6"), "fedpub", NOTHING)
     assert len(content.rows) == 20
     assert all(row["printed"] and row["paper"] == "fedpub" for row in content.rows)
     assert content.done == 0
 
 
 def test_accuracy_at_a_round_is_that_of_the_curve(store: RecordStore) -> None:
-    spec = tablespec.load("fedpub6")
+    spec = load("fedpub6")
     cell = cell_of("fedpub6", "fedpub-label")
     for seed in range(2):
         values = [0.001 * n + 0.1 * seed for n in range(1, 71)]
@@ -95,7 +95,7 @@ def test_accuracy_at_a_round_is_that_of_the_curve(store: RecordStore) -> None:
 
 
 def test_non_overlapping_edges_are_the_printed_ones(real_graph: Callable[..., Graph]) -> None:
-    spec = tablespec.load("fedpub1")
+    spec = load("fedpub1")
     for dataset in ("cora", "citeseer"):
         real_graph(dataset)
         paper = subgraphs.printed("fedpub/table_1.csv")
@@ -129,7 +129,7 @@ def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(common, "sought", lambda *_: (None, "no raw files for arxiv: they are lost"))
-    spec = replace(tablespec.load("fedpub1"), datasets=("cora", "arxiv"))
+    spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
     made = sheet.make(spec, "fedpub", NOTHING)
     content = made.content
     assert content.done == 0
@@ -143,7 +143,7 @@ def test_a_missing_graph_leaves_the_others_as_they_are(
     toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(common, "sought", lambda name, *_: (None, "lost") if name == "arxiv" else (toy_graph, ""))
-    spec = replace(tablespec.load("fedpub1"), datasets=("cora", "arxiv"))
+    spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
     both = subgraphs.content(spec, "fedpub", NOTHING)
     alone = subgraphs.content(replace(spec, datasets=("cora",)), "fedpub", NOTHING)
     assert [row for row in both.rows if row["dataset"] == "cora"] == alone.rows

@@ -14,9 +14,9 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import compare
-from fgl_repro.tables import spec as tablespec
 from fgl_repro.tables import wins as leads
 from fgl_repro.tables.kinds import common, distances, owners
+from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
 from support.helpers import composed
@@ -32,7 +32,7 @@ def cell_of(spec: TableSpec, row: str, dataset: str, clients: int) -> Cell:
 
 
 def test_one_printed_number_serves_every_column() -> None:
-    spec = tablespec.load("fedsage2")
+    spec = load("fedsage2")
     printed = [compare.printed(cell_of(spec, "globsage", "cora", clients)) for clients in (3, 5, 10)]
     assert {number.mean for number in printed if number} == {0.8701}
     assert len({key_of(spec.config(cell_of(spec, "globsage", "cora", k), "fedsage", 0)) for k in (3, 5, 10)}) == 1
@@ -40,7 +40,7 @@ def test_one_printed_number_serves_every_column() -> None:
 
 
 def test_names_of_two_columns() -> None:
-    spec = tablespec.load("fedsaged3")
+    spec = load("fedsaged3")
     printed = compare.printed(cell_of(spec, "fedsageplus-b16", "pubmed", 5))
     assert printed is not None
     assert (printed.mean, printed.std) == (0.8814, 0.0023)
@@ -51,7 +51,7 @@ def test_names_of_two_columns() -> None:
     [("fedsage2", "globsage", 5), ("fedsaged3", "fedsage-b16", 5), ("fedsagefig5", "fedavg", 5)],
 )
 def test_commands_do_the_run_of_the_table(table: str, row: str, clients: int) -> None:
-    spec = tablespec.load(table)
+    spec = load(table)
     config = spec.config(cell_of(spec, row, spec.datasets[0], clients), "fedsage", 3)
     assert key_of(composed(*command_of(config).split()[3:])) == key_of(config)
 
@@ -61,7 +61,7 @@ def test_owners_of_cora(real_graph: Callable[..., Graph], monkeypatch: pytest.Mo
         return real_graph(dataset, features=features, component=component)
 
     monkeypatch.setattr(common, "graph_of", graph_of)
-    made = sheet.make(tablespec.load("fedsage1").narrow(datasets=["cora"], clients=[3]), "fedsage", RecordStore("none"))
+    made = sheet.make(load("fedsage1").narrow(datasets=["cora"], clients=[3]), "fedsage", RecordStore("none"))
     rows = {(r["clients"], r["quantity"]): r for r in made.content.rows}
     assert (rows["", "n_nodes"]["value"], rows["", "n_nodes"]["printed"]) == ("2708.00", "2708")
     inside, cut = (float(rows[3, name]["value"]) for name in owners.OWNERS[1:])
@@ -70,7 +70,7 @@ def test_owners_of_cora(real_graph: Callable[..., Graph], monkeypatch: pytest.Mo
 
 
 def test_distances_beside_the_paper(store: RecordStore) -> None:
-    spec = tablespec.load("fedsaged1").narrow(datasets=["cora"], clients=[3], methods=["fedsageplus-paper"])
+    spec = load("fedsaged1").narrow(datasets=["cora"], clients=[3], methods=["fedsageplus-paper"])
     cell = cell_of(spec, "fedsageplus-paper", "cora", 3)
     for seed, mended in enumerate((1.0, 2.0)):
         lost = {"original": [2.0, 0.5], "mended": [mended, 0.5]}
@@ -84,7 +84,7 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
 def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:
     real_graph("pubmed")
     common._world.cache_clear()
-    spec = tablespec.load("fedsagefig4")
+    spec = load("fedsagefig4")
     cell = cell_of(spec, "fedavg", "pubmed", 5)
     point = replace(helpers.measured(0.8), predicted=[[1, 2, 1], [2, 1, 1]])
     store.save(
@@ -99,7 +99,7 @@ def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> N
 
 
 def test_run_time_is_told(store: RecordStore) -> None:
-    spec = tablespec.load("fedsagefig5")
+    spec = load("fedsagefig5")
     run = spec.config(cell_of(spec, "fedavg", "cora", 5), "fedsage", 0)
     store.save(helpers.record(run, seconds={"total": 30.0, "train": 20.0}), {"global_graph": [0.1, 0.2]})
     assert "| Cora 5   | FedSage " in sheet.make(spec, "fedsage", store).content.body

@@ -13,7 +13,7 @@ from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import report
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
 
@@ -39,7 +39,7 @@ def record_all(spec: TableSpec, store: RecordStore, methods: tuple[str, ...] = (
 
 @pytest.mark.parametrize("name", ["fig4", "fig5", "fig9"])  # one of each kind
 def test_files(name: str, store: RecordStore, tmp_path: Path) -> None:
-    spec = tablespec.load(name)
+    spec = load(name)
     record_all(spec, store)
     made = sheet.make(spec, "fedlog", Archive(store, {}))
     assert made.content.done == made.content.wanted == len(list(spec.cells()))
@@ -55,13 +55,13 @@ def test_files(name: str, store: RecordStore, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fig1", "fig3", "fig5", "fig7"])
 def test_a_figure_of_nothing_can_be_drawn(name: str, tmp_path: Path) -> None:
-    made = sheet.make(tablespec.load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
+    made = sheet.make(load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
     assert made.content.done == 0
     assert all(path.exists() for path in sheet.write(made, tmp_path))
 
 
 def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: RecordStore, tmp_path: Path) -> None:
-    spec = tablespec.load("fig9")
+    spec = load("fig9")
     record_all(replace(spec, seeds=(0,), datasets=spec.datasets[:1]), store)
     sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path)
     drawn = (tmp_path / "figure_9.svg").read_text()
@@ -77,7 +77,7 @@ def test_seeds_said(counts: list[int], said: str) -> None:
 
 
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:
-    spec = tablespec.load("fig9")
+    spec = load("fig9")
     record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=20.0"))
     made = sheet.make(spec, "fedlog", Archive(store, {}))
     rows = list(csv.DictReader(sheet.write(made, tmp_path)[0].open()))
@@ -96,7 +96,7 @@ def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -
 
 
 def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path) -> None:
-    spec = tablespec.load("fig5")
+    spec = load("fig5")
     record_all(spec, store, ("fedavg",))
     made = sheet.make(spec, "fedlog", Archive(store, {}))
     rows = [r for r in made.content.rows if r["method"] == "fedavg" and r["probe"] == "seen_graph"]
@@ -113,7 +113,7 @@ def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path
 
 
 def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path) -> None:
-    spec = tablespec.load("fedpubfig1")
+    spec = load("fedpubfig1")
     recorded = ("fedpub-0.3-0.001", "fedpub-0.7-0.001", "fedpub-0.7-1.0")
     for number, cell in enumerate(cell for cell in spec.cells() if cell.row.id in recorded):
         for seed in spec.seeds:
@@ -140,8 +140,7 @@ def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path
 def test_a_report_shows_printed_numbers_below_their_drawing(tmp_path: Path) -> None:
     nothing = Archive(RecordStore(tmp_path / "none"), {})
     printed, bare = (
-        sheet.make(tablespec.load(name), protocol, nothing)
-        for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
+        sheet.make(load(name), protocol, nothing) for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
     )
     for made, shown in ((printed, True), (bare, False)):
         page = report.text("x", [made])

@@ -13,9 +13,9 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.settings import build
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact as sheet
-from fgl_repro.tables import spec as tablespec
 from fgl_repro.tables.kinds import bytes as traffic
 from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to, statistics
+from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
 
@@ -56,7 +56,7 @@ def test_megabytes_are_summed_over_fields_and_directions() -> None:
 
 
 def test_bytes_beside_the_paper(store: RecordStore) -> None:
-    spec = tablespec.load("table5")
+    spec = load("table5")
     more = copy.deepcopy(SENT)
     more["rounds"]["down"]["weights"] = 6_500_000
     put(spec, store, cell_of(spec, "fedavg", "citeseer"), [{"bytes": SENT}, {"bytes": SENT}, {"bytes": more}])
@@ -81,7 +81,7 @@ def test_the_first_round_counts_from_one() -> None:
 
 
 def test_rounds_and_megabytes_with_a_run_that_never_gets_there(store: RecordStore) -> None:
-    spec = tablespec.load("table6")
+    spec = load("table6")
     cell = cell_of(spec, "fedavg", "cora")
     paths = [[0.1, 0.8, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4], [0.9, 0.1, 0.1, 0.1]]
     put(spec, store, cell, [{"bytes": SENT}] * 3, paths)
@@ -99,11 +99,11 @@ def test_rounds_and_megabytes_with_a_run_that_never_gets_there(store: RecordStor
 
 
 def test_runs_without_curves_are_named(store: RecordStore) -> None:
-    spec = tablespec.load("table6")
+    spec = load("table6")
     cell = cell_of(spec, "fedavg", "cora")
     put(spec, store, cell, [{}, {}, {}])
     made = sheet.make(spec, "fedlog", Archive(store, {}))
-    assert "3 runs were recorded without curves: `fgl-table run table6`" in made.page
+    assert "3 runs were recorded without curves: `fgl-table run fedlog/6`" in made.page
     assert made.content.done == 0
 
 
@@ -112,7 +112,7 @@ def test_runs_without_curves_are_named(store: RecordStore) -> None:
 
 def test_gamma_of_one_client_by_class(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gamma, "training_nodes", lambda *_: [5, 27, 144, 21, 0, 20])
-    spec = tablespec.load("table8")
+    spec = load("table8")
     cell = cell_of(spec, "fedlog-release", "citeseer")
     facts = [{"facts": {"gamma": [[0.0] * 6, [c / 10 + seed / 100 for c in range(6)], [1.0] * 6]}} for seed in range(3)]
     put(spec, store, cell, facts)
@@ -160,7 +160,7 @@ def test_tables_12_to_16(
 ) -> None:
     monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
     common._world.cache_clear()
-    made = sheet.make(tablespec.load(f"table{number}"), "fedlog", NOTHING)
+    made = sheet.make(load(f"table{number}"), "fedlog", NOTHING)
     common._world.cache_clear()
     assert made.content.done == made.content.wanted == len(made.content.rows)
     parts = (f"own nodes {own} of ", f"new nodes {new} of ")
@@ -171,7 +171,7 @@ def test_tables_12_to_16(
 
 def test_sizes(real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
-    spec = tablespec.load("table10").narrow(datasets=["cora", "pubmed"])
+    spec = load("table10").narrow(datasets=["cora", "pubmed"])
     made = sheet.make(spec, "fedlog", NOTHING)
     rows = {(r["dataset"], r["quantity"]): r for r in made.content.rows}
     assert [rows["cora", "nodes"][k] for k in ("printed", "whole_graph", "largest_component", "equal")] == [
@@ -188,7 +188,7 @@ def test_without_data_the_numbers_are_blank(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(common, "graph_of", lambda *asked: None)
     common._world.cache_clear()
     for name in ("table10", "table12"):
-        content = sheet.make(tablespec.load(name), "fedlog", NOTHING).content
+        content = sheet.make(load(name), "fedlog", NOTHING).content
         assert content.done == 0
         assert content.wanted == len(content.rows) > 0
     common._world.cache_clear()

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from fgl_repro.tables import report
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load
 from fgl_repro.tables.results import Result, Stat, Table
 from fgl_repro.tables.wins import in_print, leads
 
 
 def filled(values: dict[str, list[float | None]], last: float = 0.0) -> Table:
     """Table 1 on Cora; per row id, means for 3, 5 and 10 clients (at the last round ``last`` more)."""
-    spec = tablespec.load("table1").narrow(datasets=["cora"])
+    spec = load("table1").narrow(datasets=["cora"])
     rows = tuple(row for row in spec.rows if row.id in values)
     spec = replace(spec, rows=rows)
     results = {}
@@ -51,9 +51,9 @@ def test_columns_where_nothing_stands_against_it_do_not_count() -> None:
 
 
 def test_in_print() -> None:
-    spec = tablespec.load("table1")
+    spec = load("table1")
     assert in_print(spec, spec.panels[0]) == (13, 15)  # all but Cora, 10 clients and CiteSeer, 5 clients
-    spec = tablespec.load("table9")
+    spec = load("table9")
     assert in_print(spec, spec.panels[0]) == (11, 15)
     assert in_print(replace(spec, proposed=""), spec.panels[0]) == (0, 0)
 
@@ -74,7 +74,7 @@ def test_the_report_says_so() -> None:
 
 
 def test_differences_of_rows_are_taken_from_means() -> None:
-    spec = tablespec.load("table7")
+    spec = load("table7")
     half, degree = spec.rows
     results = {
         cell: Result(Stat(0.5 if cell.row == half else 0.525, 0.0, 3), None, 3, "complete", "", ())

@@ -8,8 +8,8 @@ from pathlib import Path
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import compare, report, report_time
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
 from fgl_repro.tables.artifact import Content, Sheet
+from fgl_repro.tables.load import load
 from fgl_repro.tables.results import Stat, Table
 from support import helpers
 
@@ -24,7 +24,7 @@ def filled(name: str, shift: float, rows: int) -> Table:
         def load_failed(self, key: str) -> None:
             return None
 
-    table = tables.fill(tablespec.load(name), "fedlog", Nothing())
+    table = tables.fill(load(name), "fedlog", Nothing())
     results = {}
     for cell, empty in table.results.items():
         theirs = compare.printed(cell)
@@ -68,7 +68,7 @@ def test_variations_of_one_method_have_cells_and_no_ranks() -> None:
 
 
 def test_other_numbers_and_figures_stand_there_once() -> None:
-    bytes_, figure = tablespec.load("table5"), tablespec.load("fig9")
+    bytes_, figure = load("table5"), load("fig9")
     contents = [Content([{}], "### Grid\n\nsame", 1, 2), Content([{}], "other", 1, 2)]
     drawn = Content([{}], "numbers", 1, 2, draw=lambda figure: None)
     sheets = [Sheet(bytes_, protocol, contents[0]) for protocol in ("fedlog", "fedlog_matched")]
@@ -82,7 +82,7 @@ def test_other_numbers_and_figures_stand_there_once() -> None:
 
 
 def test_hours_of_recorded_and_missing_runs(tmp_path: Path) -> None:
-    spec = tablespec.load("table1").narrow(["cora"], [3], ["local", "fedavg"])
+    spec = load("table1").narrow(["cora"], [3], ["local", "fedavg"])
     store = RecordStore(tmp_path / "records")
     for cell in spec.cells():
         for seed, seconds in enumerate((3600.0, 7200.0)):

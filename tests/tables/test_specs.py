@@ -11,18 +11,38 @@ from fgl_repro.config import GROUPS, build, key_of, science
 from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables import compare
+from fgl_repro.tables import load as loading
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
+from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import ACCURACY, Row, TableSpec, swept
 
-NAMES = tablespec.names()
-SPECS = [pytest.param(tablespec.load(name), id=name) for name in NAMES]
+NAMES = names()
+SPECS = [pytest.param(load(name), id=name) for name in NAMES]
 
 
 def test_names_are_in_the_order_of_numbers() -> None:
-    assert NAMES[:3] == ["table1", "table2", "table3"]
-    assert NAMES.index("fedpub5a") + 1 == NAMES.index("fedpub5b") < NAMES.index("fedpub7a")
-    assert NAMES.index("table9") < NAMES.index("table10") < NAMES.index("fig1") < NAMES.index("fig10")
+    assert NAMES[:3] == ["fedlog/1", "fedlog/2", "fedlog/3"]
+    assert NAMES.index("fedpub/5a") + 1 == NAMES.index("fedpub/5b") < NAMES.index("fedpub/7a")
+    assert NAMES.index("fedlog/9") < NAMES.index("fedlog/10") < NAMES.index("fedlog/fig1") < NAMES.index("fedlog/fig10")
+
+
+@pytest.mark.parametrize(
+    ("short", "name"),
+    [
+        ("table1", "fedlog/1"),
+        ("fedlog-table3", "fedlog/3"),
+        ("fig9", "fedlog/fig9"),
+        ("fedlog-fig9", "fedlog/fig9"),
+        ("fedpub-7a", "fedpub/7a"),
+        ("fedpub7a", "fedpub/7a"),
+        ("fedpubfig1", "fedpub/fig1"),
+        ("fedsaged1", "fedsage/D1"),
+        ("fedsage-tabled1", "fedsage/D1"),
+    ],
+)
+def test_short_names(short: str, name: str) -> None:
+    assert load(short) is load(name)
+    assert load(name).name == name
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -39,11 +59,9 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
         assert len({key_of(run) for run in runs}) == len(distinct), f"two rows of {spec.name} are one run"
         assert {run.setting.world for run in runs} <= {"closed_set", *worlds}
         assert all((run.runtime.curves == "all") == spec.curves for run in runs)
-    assert spec.sort == ("figure" if "fig" in spec.name else "table")
-    assert spec.name.endswith(spec.table.lower())
 
 
-@pytest.mark.parametrize("spec", [pytest.param(tablespec.load(n), id=n) for n in NAMES if tablespec.load(n).rows])
+@pytest.mark.parametrize("spec", [pytest.param(load(n), id=n) for n in NAMES if load(n).rows])
 def test_the_command_of_a_run_is_that_run(spec: TableSpec) -> None:
     *_, cell = spec.cells()
     for protocol in spec.protocols:
@@ -67,36 +85,93 @@ def test_kind_exists_and_printed_numbers_are_found(spec: TableSpec) -> None:
 
 
 def test_figures_say_that_they_are_our_reading() -> None:
-    figures = [tablespec.load(name) for name in NAMES if "fig" in name]
+    figures = [load(name) for name in NAMES if "fig" in name]
     assert len(figures) >= 6
     unprinted = [spec for spec in figures if not spec.options.get("reference")]
     assert all("this is how we read it" in spec.note for spec in unprinted)
 
 
 def test_narrowing_keeps_what_a_difference_needs_or_leaves_it_blank() -> None:
-    spec = tablespec.load("table7").narrow(methods=["fedlog-half"])
+    spec = load("table7").narrow(methods=["fedlog-half"])
     assert [row.id for row in spec.rows] == ["fedlog-half"]
     with pytest.raises(UserError, match="choose from fedlog, fedlog-degree, fedlog-half"):
-        tablespec.load("table7").narrow(methods=["fedavg"])
+        load("table7").narrow(methods=["fedavg"])
+
+
+GRID = """
+title: Two rows
+columns: panels
+rows:
+  - {name: a, id: fedlog-half, method: fedlog, overrides: {method.alpha: half}}
+  - {name: b, id: fedlog-degree, method: fedlog, overrides: {method.alpha: degree}}
+differences: {b minus a: [fedlog-degree, fedlog-half]}
+datasets: [cora]
+clients: [3]
+seeds: [0, 1]
+panels:
+  7a: {like: seen_graph, reference: {file: fedlog/table_7.csv, rows: variant}}
+"""
+
+
+def written(folder: Path, text: str, name: str = "mine") -> Path:
+    path = folder / "fedlog" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("columns: panels", "columns: rows", "columns: rows"),
-        ("  degree-based minus 0.5: [fedlog-degree, fedlog-half]\n", "  x: [fedlog-half]\n", "cannot be read"),
-        ("id: fedlog-degree", "id: fedlog-half", "lacks 'fedlog-degree'"),
-        ("fedlog-degree, fedlog-half]", "fedlog-degree, fedlog-none]", "fedlog-none"),
+        ("columns: panels", "columns: rows", "columns: rows is unknown: choose clients, panels"),
+        ("[fedlog-degree, fedlog-half]", "[fedlog-half]", "give two of the rows fedlog-half, fedlog-degree"),
+        ("id: fedlog-degree", "id: fedlog-half", "two rows are the same method and variant"),
+        ("fedlog-degree, fedlog-half]", "fedlog-degree, fedlog-none]", "give two of the rows"),
+        ("seeds: [0, 1]", "seeds: [0.5]", "seeds is [0.5]: give whole numbers from 0 on"),
+        ("seeds: [0, 1]", "seeds: [0, 0, 0]", "seeds is [0, 0, 0]: give at least one, each once"),
+        ("seeds: [0, 1]", "seeds: []", "seeds is []: give at least one, each once"),
+        ("seeds: [0, 1]", "seeds: [true]", "seeds is [True]: give whole numbers"),
+        ("clients: [3]", "clients: [0]", "clients is [0]: give whole numbers from 1 on"),
+        ("datasets: [cora]", "datasets: cora", "datasets is cora, not a list: write datasets: [cora]"),
+        ("datasets: [cora]", "datasets: [coral]", "datasets has coral, which is unknown: choose from"),
+        ("datasets: [cora]", "datasets: []", "give at least one"),
+        ("title: Two rows", "title: Two rows\nmetric: roc", "metric: roc is unknown: choose accuracy"),
+        ("title: Two rows", "title: Two rows\ncolour: red", "it has no use for colour: it may have"),
+        ("title: Two rows", "title: Two rows\npaper: ../../evil", "it has no use for paper"),
+        ("title: Two rows", "title: 7", "title is 7, not a text"),
+        ("title: Two rows", "title: Two rows\nkind: pie", "There is no kind=pie; choose one of"),
+        ("title: Two rows", "title: Two rows\nlike: mine", "which is no other table of that folder"),
+        ("title: Two rows", "title: Two rows\nprotocols: [best]", "protocols has best, which is unknown"),
+        ("{like: seen_graph, ", "{like: unseen, ", "panel 7a is like unseen"),
+        ("name: b, ", "name: b, nme: c, ", "it has no use for nme"),
+        ("method: fedlog, overrides: {method.alpha: half}", "method: fedlg", "method: fedlg is unknown"),
+        ("title: Two rows", "- Two rows", "cannot be read"),
     ],
 )
-def test_mistakes_in_a_yaml_are_one_sentence(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = (tablespec._folder() / "table7.yaml").read_text()
-    assert old in text
-    path = tmp_path / "wrong.yaml"
-    path.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=said) as caught:
-        tablespec.parse("wrong", path)
+def test_mistakes_in_a_yaml_are_one_sentence_with_the_file(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert parse(written(tmp_path, GRID, "good")).seeds == (0, 1)
+    assert old in GRID
+    path = written(tmp_path, GRID.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        parse(path)
+    assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_two_tables_never_share_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = loading.folders()
+    monkeypatch.setattr(loading, "folders", lambda: [*ours, tmp_path])
+    written(tmp_path, GRID)
+    assert load("fedlog/mine").partitioner == "published", "what the paper's tables share holds for a user's, too"
+    assert "fedlog/mine" in names()
+    for name in ("7", "table7", "Fig9"):
+        path = written(tmp_path, GRID, name)
+        loading._paths.cache_clear()
+        with pytest.raises(UserError, match=r"would overwrite the files of .*: give its yaml another name"):
+            names()
+        path.unlink()
+    loading._paths.cache_clear()
 
 
 def test_a_sweep_is_every_combination_of_one_row(tmp_path: Path) -> None:
@@ -105,8 +180,6 @@ def test_a_sweep_is_every_combination_of_one_row(tmp_path: Path) -> None:
     assert [r.name for r in found] == [f"tau = {t}, rate = {r}" for t in (1.0, 2.0) for r in (-1, 0)]
     assert found[1].overrides == {"method.variant": "paper", "method.tau": 1.0, "setting.rate": 0}
     assert found[0].id == "fedpub-paper-tau=1.0-rate=-1"
-    text = (tablespec._folder() / "fig1.yaml").read_text()
-    path = tmp_path / "wrong.yaml"
-    path.write_text(text.replace("sweep:", "  - {name: Local, method: local}\nsweep:"))
+    path = written(tmp_path, GRID + "sweep: {method.tau: [1]}\n")
     with pytest.raises(UserError, match="sweep needs one row, not 2"):
-        tablespec.parse("wrong", path)
+        parse(path)

@@ -16,13 +16,11 @@ from fgl_repro.runs import tuning
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import results as tables
-from fgl_repro.tables import spec as tablespec
-from fgl_repro.tables.spec import Cell
+from fgl_repro.tables.load import load, parse
+from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
 
 SMALL = """
-paper: fedlog
-table: "1"
 title: Small
 rows:
   - {name: Local, method: local}
@@ -37,11 +35,17 @@ panels:
 """
 
 
+def written(folder: Path, text: str) -> Path:
+    """A table of FedLoG in a folder of a user's own."""
+    path = folder / "fedlog" / "1.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
 @pytest.fixture
-def spec(tmp_path: Path) -> tablespec.TableSpec:
-    path = tmp_path / "small.yaml"
-    path.write_text(SMALL)
-    return tablespec.parse("small", path)
+def spec(tmp_path: Path) -> TableSpec:
+    return parse(written(tmp_path, SMALL))
 
 
 @pytest.fixture
@@ -49,17 +53,17 @@ def store(tmp_path: Path) -> RecordStore:
     return RecordStore(tmp_path / "records")
 
 
-def cell(spec: tablespec.TableSpec, method: str, dataset: str = "cora", clients: int = 3) -> Cell:
+def cell(spec: TableSpec, method: str, dataset: str = "cora", clients: int = 3) -> Cell:
     return next(c for c in spec.cells() if (c.row.method, c.dataset, c.clients) == (method, dataset, clients))
 
 
-def put(spec: tablespec.TableSpec, store: RecordStore, where: Cell, values: list[float | None]) -> None:
+def put(spec: TableSpec, store: RecordStore, where: Cell, values: list[float | None]) -> None:
     for seed, value in enumerate(values):
         if value is not None:
             store.save(helpers.record(spec.config(where, "fedlog", seed), best=value, last=value / 2))
 
 
-def test_mean_std_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -> None:
+def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     where = cell(spec, "local")
     put(spec, store, where, [0.80, 0.82, 0.84])
     table = tables.fill(spec, "fedlog", Archive(store, {}))
@@ -79,7 +83,7 @@ def test_ddof_of_one() -> None:
     assert tables.stat([None, None], 0) is None
 
 
-def test_missing_runs_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -> None:
+def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     some, failed, oom, empty = (
         cell(spec, "local"),
         cell(spec, "fedpub"),
@@ -98,21 +102,21 @@ def test_missing_runs_and_seeds(spec: tablespec.TableSpec, store: RecordStore) -
     assert shown == ["85.00 ± 5.00 [2 of 3]", "failed", "OOM", "no rows"]
 
 
-def test_a_table_of_nothing_is_blank(spec: tablespec.TableSpec, store: RecordStore) -> None:
+def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> None:
     table = tables.fill(spec, "fedlog", Archive(store, {}))
     assert {r.status for r in table.results.values()} == {"not run"}
     rows = list(csv.DictReader(io.StringIO(tables.wide_text(table))))
     assert all(row["Cora 3"] == "" for row in rows)
 
 
-def test_another_variant_or_setting_is_another_run(spec: tablespec.TableSpec, store: RecordStore) -> None:
+def test_another_variant_or_setting_is_another_run(spec: TableSpec, store: RecordStore) -> None:
     where = cell(spec, "fedpub")
     for other in ({"method.variant": "release"}, {"protocol.rounds": 2}, {"seed": 7}):
         store.save(helpers.record(override(spec.config(where, "fedlog", 0), other)))
     assert tables.fill(spec, "fedlog", Archive(store, {})).results[where].status == "not run"
 
 
-def test_written_files(spec: tablespec.TableSpec, store: RecordStore, tmp_path: Path) -> None:
+def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> None:
     put(spec, store, cell(spec, "fedpub"), [0.80, 0.82, 0.84])
     table = tables.fill(spec, "fedlog", Archive(store, {}))
     paths = tables.write(table, tmp_path / "out")
@@ -138,7 +142,7 @@ def test_written_files(spec: tablespec.TableSpec, store: RecordStore, tmp_path: 
     assert [p.read_bytes() for p in paths] == before
 
 
-def test_narrow(spec: tablespec.TableSpec) -> None:
+def test_narrow(spec: TableSpec) -> None:
     part = spec.narrow(["citeseer"], [], ["fedpub-paper"], [1])
     assert [(c.dataset, c.row.method) for c in part.cells()] == [("citeseer", "fedpub")]
     assert part.seeds == (1,)
@@ -151,26 +155,24 @@ def test_narrow(spec: tablespec.TableSpec) -> None:
     ("old", "new"),
     [
         ("title: Small", ""),
-        ("paper: fedlog", "paper: [fedlog"),
+        ("title: Small", "title: [Small"),
         ("FED-PUB, method: fedpub", "Local, method"),
         ("[3]", "x"),
     ],
 )
 def test_wrong_yaml_is_one_sentence(tmp_path: Path, old: str, new: str) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(SMALL.replace(old, new))
     with pytest.raises(UserError) as caught:
-        tablespec.parse("wrong", path)
+        parse(written(tmp_path, SMALL.replace(old, new)))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table9"])
 def test_shipped_tables(name: str) -> None:
-    spec = tablespec.load(name)
+    spec = load(name)
     runs = {key_of(c) for c in tables.runs(spec, "fedlog")}
     assert len(runs) == len(spec.rows) * 5 * 3 * 3
     if name == "table2":
-        assert runs == {key_of(c) for c in tables.runs(tablespec.load("table1"), "fedlog")}
+        assert runs == {key_of(c) for c in tables.runs(load("table1"), "fedlog")}
     if name == "table9":
         assert {c.setting.world for c in tables.runs(spec, "fedlog")} == {"open_set"}
 
@@ -248,8 +250,8 @@ def test_every_shipped_protocol_tunes_fairly() -> None:
             assert len(set(keys)) == len(keys), f"two candidates of {method} in {protocol} are the same run"
 
 
-def test_a_tuned_table_says_what_was_chosen(spec: tablespec.TableSpec, store: RecordStore, monkeypatch) -> None:
-    monkeypatch.setattr(tablespec.TableSpec, "config", lambda self, where, protocol, seed: tuned(seed=seed))
+def test_a_tuned_table_says_what_was_chosen(spec: TableSpec, store: RecordStore, monkeypatch) -> None:
+    monkeypatch.setattr(TableSpec, "config", lambda self, where, protocol, seed: tuned(seed=seed))
     assert {r.status for r in tables.fill(spec, "x", Archive(store, {})).results.values()} == {"untuned"}
     record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
     assert len(tables.chosen_runs(spec, "x", store)[0]) == 12
@@ -301,14 +303,14 @@ def test_run_show_pack_and_a_narrow_run_on_top(
 def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(tmp_path, "missing", "table2", "--datasets", "cora", "--clients", "3", "--seeds", "0") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(tablespec.load("table2").rows)
+    assert len(lines) == len(load("table2").rows)
     assert lines[0].startswith("python -m fgl_repro.train method=local dataset=cora partitioner=published setting=")
     for line in lines:
         words = dict(word.split("=", 1) for word in line.split()[3:])
         groups = {k: v for k, v in words.items() if "." not in k and k != "seed"}
         dotted = {k: v for k, v in words.items() if "." in k}
         run = helpers.build(dotted, **groups, seed=int(words["seed"]))
-        assert key_of(run) in {key_of(c) for c in tables.runs(tablespec.load("table1"), "fedlog")}
+        assert key_of(run) in {key_of(c) for c in tables.runs(load("table1"), "fedlog")}
 
 
 def test_rerun(
@@ -334,7 +336,7 @@ def test_rerun(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "table77"), "there is no table table77: choose from table1"),
+        (("run", "table77"), "there is no table table77: choose from fedlog/1"),
         (("show", "table1", "--datasets", "coral"), "choose from cora"),
         (("show", "table1", "--protocol", "best"), "choose from fedlog"),
         (("run", "table1", "--jobs", "0"), "at least 1"),

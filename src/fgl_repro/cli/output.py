@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.tables.spec import ACCURACY
 
 if TYPE_CHECKING:
-    from fgl_repro.cli.request import Ask
+    from fgl_repro.cli.request import Request
     from fgl_repro.runs.store import Source
     from fgl_repro.tables.artifact import Sheet
     from fgl_repro.tables.results import Table
@@ -24,13 +24,13 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Table | Sheet:
     return make(spec, protocol, source)
 
 
-def narrowed(filled: Table | Sheet, ask: Ask, source: Source) -> Table | Sheet:
+def narrowed(filled: Table | Sheet, wanted: Request, source: Source) -> Table | Sheet:
     """The part that was asked for, of the same records; a table of accuracies keeps all its seeds."""
     from fgl_repro.tables.results import Table
 
     if isinstance(filled, Table):
-        return filled.narrowed(ask.part)
-    return fill(ask.part, ask.protocol, source)
+        return filled.narrowed(wanted.part)
+    return fill(wanted.part, wanted.protocol, source)
 
 
 def cells(filled: Table | Sheet) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def _show_table(table: Table, *, only_rows: bool) -> None:
     from fgl_repro.tables.spec import spelled
 
     spec = table.spec
-    print(f"{spec.said}: {spec.title}")
+    print(spec.full_title)
     print(f"protocol {table.protocol}, {tables.SAID[table.selection]}, {spec.metric} in {spec.format}")
     for panel in spec.panels:
         for dataset in spec.datasets:

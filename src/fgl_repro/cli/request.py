@@ -1,11 +1,12 @@
-"""What a ``fgl-table`` command line asks for: tables and figures, parts of them, their runs, where records lie."""
+"""What a ``fgl-table`` command line names: tables and figures, parts of them, their runs, where records lie."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
 
@@ -16,69 +17,66 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A whole table or figure, the part of it that was asked for, and the protocol."""
+class Request:
+    """A whole table or figure, the part of it that the command line names, and the protocol."""
 
     spec: TableSpec
     part: TableSpec
     protocol: str
 
 
-def one(args: argparse.Namespace) -> Ask:
+def one(args: argparse.Namespace) -> Request:
     """The single table that the command is about.
 
     Raises:
         UserError: It does not exist or lacks what it is narrowed to.
     """
-    from fgl_repro.tables import spec as tablespec
+    from fgl_repro.tables.load import load
 
-    spec = tablespec.load(args.table)
+    return _narrowed(load(args.table), args, args.datasets, args.clients, args.methods, args.seeds)
+
+
+def _narrowed(spec: TableSpec, args: argparse.Namespace, *axes: Sequence[Any]) -> Request:
     protocol = args.protocol or spec.protocols[0]
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
-    return Ask(spec, spec.narrow(args.datasets, args.clients, args.methods, args.seeds), protocol)
+    return Request(spec, spec.narrow(*axes), protocol)
 
 
-def several(args: argparse.Namespace) -> list[Ask]:
-    """The one table named, or of the paper named every table and figure that has some of what was asked for.
+def several(args: argparse.Namespace) -> list[Request]:
+    """The one table named, or of the paper named every table and figure that has some of what the command line names.
 
     Raises:
-        UserError: No such table or paper, or nothing that was asked for.
+        UserError: No such table or paper, or nothing of it has what the command line names.
     """
-    from fgl_repro.tables import spec as tablespec
+    from fgl_repro.tables.load import papers
 
-    if args.table in tablespec.names() or args.table not in papers(None):
+    if args.table not in papers():
         return [one(args)]
-    asks = []
-    for spec in papers(None)[args.table]:
-        shared = {axis: [item for item in getattr(args, axis) if item in has] for axis, has in spec.axes.items()}
-        if args.protocol in (None, *spec.protocols) and all(shared[axis] or not getattr(args, axis) for axis in shared):
-            asks.append(one(argparse.Namespace(**{**vars(args), **shared, "table": spec.name})))
-    if not asks:
-        raise UserError(f"nothing of {args.table} has all that was asked for: see 'fgl-table list' and ask for less.")
-    return asks
+    found = []
+    for spec in specs(args.table)[args.table]:
+        wanted = {axis: getattr(args, axis) for axis in ("datasets", "clients", "methods", "seeds")}
+        shared = {axis: [item for item in items if item in spec.axes[axis]] for axis, items in wanted.items()}
+        if args.protocol in (None, *spec.protocols) and all(shared[axis] or not wanted[axis] for axis in wanted):
+            found.append(_narrowed(spec, args, *shared.values()))
+    if not found:
+        raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
+    return found
 
 
-def papers(table: str | None) -> dict[str, list[TableSpec]]:
-    """Tables and figures by paper: one of them, all of one paper, or (None) all there are."""
-    from fgl_repro.tables import spec as tablespec
+def specs(table: str | None) -> dict[str, list[TableSpec]]:
+    """Tables and figures by paper: one of them, all of one paper, or (None) all there are.
 
+    Raises:
+        UserError: No such table or paper.
+    """
+    from fgl_repro.tables.load import load, names, papers
+
+    wanted = [name for name in names() if table is None or name.partition("/")[0] == table]
     found: dict[str, list[TableSpec]] = {}
-    for name in [table] if table in tablespec.names() else tablespec.names():
-        spec = tablespec.load(str(name))
+    for spec in map(load, wanted if table is None or table in papers() else [table]):
         found.setdefault(spec.paper, []).append(spec)
-    if table is None or table in tablespec.names():
-        return found
-    if table not in found:
-        tablespec.load(table)  # says what there is
-    return {table: found[table]}
-
-
-def protocols(spec: TableSpec) -> list[str]:
-    """Protocols of a table that this checkout has."""
-    from fgl_repro.config import options
-
-    return [protocol for protocol in spec.protocols if protocol in options("protocol")]
+    return found
 
 
 def store(args: argparse.Namespace) -> RecordStore:

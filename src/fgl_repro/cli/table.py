@@ -108,10 +108,10 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    asks = request.several(args)
+    requests = request.several(args)
     if not args.fast:
-        return _fill(args, asks)
-    corners = [request.Ask(ask.part.smoke(), ask.part.smoke(), ask.protocol) for ask in asks]
+        return _fill(args, requests)
+    corners = [request.Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
     with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
         args.records, args.results = Path(folder) / "records", Path(folder) / "results"
         status = _fill(args, corners)
@@ -119,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-def _fill(args: argparse.Namespace, asks: list[request.Ask]) -> int:
+def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
     from fgl_repro.runs.sweep import run_all
     from fgl_repro.tables import results as tables
@@ -127,36 +127,38 @@ def _fill(args: argparse.Namespace, asks: list[request.Ask]) -> int:
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
     store, ok = request.store(args), True
-    candidates = [config for ask in asks for config in tables.candidate_runs(ask.part, ask.protocol)]
+    candidates = [config for wanted in requests for config in tables.candidate_runs(wanted.part, wanted.protocol)]
     if candidates:
         summary = run_all(request.prepared(candidates, args), args.jobs, store)
         ok = summary.ok
         if summary.interrupted:
             return INTERRUPTED
-    found = [tables.chosen_runs(ask.part, ask.protocol, store) for ask in asks]
+    found = [tables.chosen_runs(wanted.part, wanted.protocol, store) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
     summary = run_all(request.prepared(configs, args), args.jobs, store)
     if summary.interrupted:
         return INTERRUPTED
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
-    archive = request.archive(args, asks[0].spec.paper, lenient=True)
+    archive = request.archive(args, requests[0].spec.paper, lenient=True)
     written = []
-    for ask in asks:
-        whole = output.fill(ask.spec, ask.protocol, archive)
+    for wanted in requests:
+        whole = output.fill(wanted.spec, wanted.protocol, archive)
         written = output.write(whole, args.results)
-        if len(asks) == 1:
-            output.show(output.narrowed(whole, ask, archive), only_rows=args.only_rows)
+        if len(requests) == 1:
+            output.show(output.narrowed(whole, wanted, archive), only_rows=args.only_rows)
         else:
-            print("{}: {} of {} numbers.".format(ask.spec.name, *output.cells(whole)))
-    told = f"Written to {written[0].parent}." if len(asks) > 1 else output.told(written)
+            print("{}: {} of {} numbers.".format(wanted.spec.name, *output.cells(whole)))
+    told = f"Written to {written[0].parent}." if len(requests) > 1 else output.told(written)
     print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else told)
     return 0 if ok and summary.ok else 1
 
 
 def _show(args: argparse.Namespace) -> int:
-    ask = request.one(args)
-    output.show(output.fill(ask.part, ask.protocol, request.archive(args, ask.spec.paper)), only_rows=args.only_rows)
+    wanted = request.one(args)
+    output.show(
+        output.fill(wanted.part, wanted.protocol, request.archive(args, wanted.spec.paper)), only_rows=args.only_rows
+    )
     return 0
 
 
@@ -167,8 +169,8 @@ def _missing(args: argparse.Namespace) -> int:
 
     store = request.store(args)
     configs: dict[str, Config] = {}
-    for ask in request.several(args):
-        for config in tables.runs(ask.part, ask.protocol):
+    for wanted in request.several(args):
+        for config in tables.runs(wanted.part, wanted.protocol):
             key = key_of(config)
             if key not in configs or configs[key].runtime.curves != "all":
                 configs[key] = config
@@ -180,11 +182,11 @@ def _missing(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    for number, ask in enumerate(request.several(args)):
-        archive = request.archive(args, ask.spec.paper)
-        whole = output.fill(ask.spec, ask.protocol, archive)
+    for number, wanted in enumerate(request.several(args)):
+        archive = request.archive(args, wanted.spec.paper)
+        whole = output.fill(wanted.spec, wanted.protocol, archive)
         written = output.write(whole, args.results)
-        print("\n" * bool(number) + output.summary(output.narrowed(whole, ask, archive)))
+        print("\n" * bool(number) + output.summary(output.narrowed(whole, wanted, archive)))
         print(f"\n{output.told(written)}")
     return 0
 
@@ -196,9 +198,9 @@ def _push(args: argparse.Namespace) -> int:
     from fgl_repro.runs import tracking
     from fgl_repro.tables import results as tables
 
-    ask = request.one(args)
-    spec, protocol, store = ask.spec, ask.protocol, request.store(args)
-    configs, _ = tables.chosen_runs(ask.part, protocol, store)
+    wanted = request.one(args)
+    spec, protocol, store = wanted.spec, wanted.protocol, request.store(args)
+    configs, _ = tables.chosen_runs(wanted.part, protocol, store)
     pushed = 0
     for key in dict.fromkeys(key_of(config) for config in configs):
         record = store.load(key)
@@ -221,8 +223,8 @@ def _pack(args: argparse.Namespace) -> int:
     from fgl_repro.tables import results as tables
 
     store = request.store(args)
-    for paper, specs in request.papers(args.table).items():
-        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in request.protocols(spec)]
+    for paper, specs in request.specs(args.table).items():
+        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in spec.protocols]
         path = request.packed(args, paper)
         keys = {key for _, part in found for key in part}
         count = records.pack((r for key in sorted(keys) if (r := store.load(key)) is not None), path)
@@ -238,7 +240,7 @@ def _unpack(args: argparse.Namespace) -> int:
     from fgl_repro.runs import curves
     from fgl_repro.runs import store as records
 
-    for paper in request.papers(args.table):
+    for paper in request.specs(args.table):
         count = records.unpack(request.packed(args, paper), args.records)
         print(f"{count} new records in {args.records}.")
         curves.unpack(request.packed_curves(args, paper), request.store(args))
@@ -248,9 +250,9 @@ def _unpack(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> int:
     from fgl_repro.tables import findings, report
 
-    for paper, specs in request.papers(None).items():
+    for paper, specs in request.specs(None).items():
         archive = request.archive(args, paper)
-        filled = [output.fill(spec, protocol, archive) for spec in specs for protocol in request.protocols(spec)]
+        filled = [output.fill(spec, protocol, archive) for spec in specs for protocol in spec.protocols]
         print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
     for path in findings.write_all(args.results):
         print(f"Written to {path}.")
@@ -261,10 +263,10 @@ def _list(args: argparse.Namespace) -> int:
     from fgl_repro.tables import results as tables
 
     rows = []
-    for paper, specs in request.papers(None).items():
+    for paper, specs in request.specs(None).items():
         archive = request.archive(args, paper)
         for spec in specs:
-            for protocol in request.protocols(spec):
+            for protocol in spec.protocols:
                 done, wanted = output.cells(output.fill(spec, protocol, archive))
                 rows.append([spec.name, protocol, f"{paper}, {spec.heading}: {spec.title}", f"{done} of {wanted}"])
     print(tables.grid_text(["table", "protocol", "what", "cells"], rows, numbers_from=3))

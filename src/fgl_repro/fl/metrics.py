@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from fgl_repro.federation.world import Average, Probe
     from fgl_repro.nn.view import View
 
+METRICS = ("accuracy", "pooled", "clients_mean", "macro")
+"""Numbers of a probe over whose seeds a table may take means."""
+
 
 def accuracy(logits: Tensor, view: View, average: Average = "pooled") -> Tensor:
     """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 when it has no rows.

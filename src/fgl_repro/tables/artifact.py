@@ -47,7 +47,7 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        return f"{self.spec.said}: {self.spec.title}"
+        return self.spec.full_title
 
     @property
     def page(self) -> str:

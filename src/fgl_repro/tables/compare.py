@@ -265,7 +265,7 @@ def markdown(table: Table) -> str:
     """The comparison as a page: per method, per column, per cell."""
     spec = table.spec
     lines = [
-        f"# {spec.said} beside the paper, protocol `{table.protocol}`",
+        f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         "",
         f"The protocol prints the {SAID[table.selection]}; both rounds are compared. `agrees`: within "
         f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "

@@ -38,8 +38,9 @@ from fgl_repro.runs import curves
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import read_packed, write_atomic
 from fgl_repro.tables.compare import COUNTED
+from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import PAPERS, spelled
+from fgl_repro.tables.spec import spelled
 
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
@@ -230,13 +231,13 @@ def _board(every: dict[str, Published]) -> str:
             hours = [r.seconds["total"] / 3600 for r in published.records.values() if r.protocol == protocol]
             numbers = [len(own), sum(row[f"{at}_verdict"] == "agrees" for row in own), f"{gap:.1f}"]
             links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [tables]({paper}/{protocol})"
-            body.append([PAPERS[paper], f"`{protocol}`", links, *numbers, len(hours), f"{sum(hours):.1f}"])
+            body.append([papers()[paper], f"`{protocol}`", links, *numbers, len(hours), f"{sum(hours):.1f}"])
     return grid_text(["paper", "protocol", "read", "cells", "agree", "gap", "runs", "hours"], body, numbers_from=3)
 
 
 def pages(results: Path) -> dict[Path, str]:
     """Text of the scoreboard and of every paper's findings, by file; what has no template has no page."""
-    every = {paper: Published(results / paper) for paper in PAPERS if (results / paper / "runs.csv").exists()}
+    every = {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
     head, out = "<!-- Written from {}; do not edit. -->\n\n", {}
     if (template := results / "README.md.in").exists():
         text = template.read_text(encoding="utf-8").replace("{scoreboard}", _board(every))

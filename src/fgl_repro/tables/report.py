@@ -11,7 +11,7 @@ from fgl_repro.tables import compare
 from fgl_repro.tables.artifact import Sheet
 from fgl_repro.tables.report_time import time_grid
 from fgl_repro.tables.results import Table, grid_text
-from fgl_repro.tables.spec import PAPERS, Panel
+from fgl_repro.tables.spec import Panel
 from fgl_repro.tables.wins import in_print, leads
 
 SELECTIONS = {"best": "best validation round", "last": "last round"}
@@ -27,7 +27,7 @@ def text(paper: str, filled: Sequence[Table | Sheet], source: Source | None = No
     tables = [item for item in filled if isinstance(item, Table)]
     sheets = [item for item in filled if isinstance(item, Sheet)]
     lines = [
-        f"# {PAPERS.get(paper, paper)}: how far the numbers come back",
+        f"# {filled[0].spec.display if filled else paper}: how far the numbers come back",
         "",
         f"Written by `fgl-table report` from run records; do not edit. A cell agrees if it is within "
         f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "

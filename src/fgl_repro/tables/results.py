@@ -18,7 +18,7 @@ import numpy as np
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source, write_atomic
-from fgl_repro.tables.spec import Cell, Difference, Panel, Row, TableSpec, spelled
+from fgl_repro.tables.spec import Cell, Panel, Row, RowDifference, TableSpec, spelled
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -238,7 +238,9 @@ def _wide_row(table: Table, panel: Panel, row: Row, selection: str) -> list[str]
     ]
 
 
-def row_gap(table: Table, line: Difference, panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
+def row_gap(
+    table: Table, line: RowDifference, panel: Panel, dataset: str, clients: int, selection: str
+) -> float | None:
     """A difference of two rows in points; None where one of them has no number."""
     by_id = {row.id: row for row in table.spec.rows}
     if line.more not in by_id or line.less not in by_id:
@@ -318,7 +320,7 @@ def markdown(table: Table) -> str:
     spec = table.spec
     unit = "percent" if spec.format == "percent" else "fractions"
     lines = [
-        f"# {spec.said}: {spec.title}",
+        f"# {spec.full_title}",
         "",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {SAID[table.selection]}. "

@@ -1,4 +1,4 @@
-"""A paper's table or figure as data: ``conf/table/*.yaml``, and the grid of runs it asks for.
+"""A paper's table or figure as data, and the grid of runs that it asks for.
 
 The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files.
 """
@@ -6,17 +6,11 @@ The grid is expanded here and not by Hydra, which mishandles several experiments
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import NAMES, facts
@@ -24,12 +18,7 @@ from fgl_repro.data.catalog import NAMES, facts
 if TYPE_CHECKING:
     from fgl_repro.config import Config
 
-FORMATS = ("percent", "fraction")
-COLUMNS = ("clients", "panels")
 ACCURACY = "accuracy"
-
-
-PAPERS = {"fedlog": "FedLoG", "fedpub": "FED-PUB", "fedsage": "FedSage"}
 
 
 def spelled(dataset: str) -> str:
@@ -69,9 +58,9 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
     """``row`` with every combination of the values of ``sweep``, the last override moving fastest."""
     rows = []
     for values in product(*sweep.values()):
-        said = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
+        parts = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
         overrides = row.overrides | dict(zip(sweep, values, strict=True))
-        rows.append(Row(", ".join(said), row.method, overrides, "-".join([row.id, *said]).replace(" ", "")))
+        rows.append(Row(", ".join(parts), row.method, overrides, "-".join([row.id, *parts]).replace(" ", "")))
     return rows
 
 
@@ -109,7 +98,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """A line that a table prints below its rows: row ``more`` minus row ``less`` (their ids), in points."""
 
     name: str
@@ -119,9 +108,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """``conf/table/<name>.yaml``.
+    """A table or figure, as ``conf/table/<paper>/<number>.yaml`` describes it.
 
     Attributes:
+        name: What users call the table: ``fedlog/1``, ``fedlog/fig9``.
+        paper: Folder of the yaml.
+        display: The paper's name in print: ``FedLoG``.
         table: Its number in the paper.
         sort: ``table`` or ``figure``.
         kind: What its numbers are: ``accuracy``, or a module of ``fgl_repro.tables.kinds``.
@@ -136,6 +128,7 @@ class TableSpec:
 
     name: str
     paper: str
+    display: str
     table: str
     title: str
     rows: tuple[Row, ...]
@@ -155,7 +148,7 @@ class TableSpec:
     curves: bool = False
     proposed: str = ""
     note: str = ""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -164,9 +157,9 @@ class TableSpec:
         return f"{self.sort.capitalize()} {self.table}"
 
     @property
-    def said(self) -> str:
-        """``FedLoG, Table 9``."""
-        return f"{PAPERS.get(self.paper, self.paper)}, {self.heading}"
+    def full_title(self) -> str:
+        """``FedLoG, Table 9: Unseen data accuracy, open set``."""
+        return f"{self.display}, {self.heading}: {self.title}"
 
     @property
     def stem(self) -> str:
@@ -193,7 +186,7 @@ class TableSpec:
 
     @property
     def axes(self) -> dict[str, Sequence[Any]]:
-        """What ``narrow`` may be asked for."""
+        """What ``narrow`` can keep of each axis."""
         methods = {row.method for row in self.rows} | {row.id for row in self.rows}
         return {"datasets": self.datasets, "clients": self.clients, "seeds": self.seeds, "methods": sorted(methods)}
 
@@ -204,13 +197,13 @@ class TableSpec:
         methods: Sequence[str] = (),
         seeds: Sequence[int] = (),
     ) -> TableSpec:
-        """The part of the table that was asked for; an empty list keeps the whole axis.
+        """A part of the table; an empty list keeps the whole axis.
 
         Raises:
-            UserError: Something that the table does not have.
+            UserError: A list holds something that the table does not have.
         """
-        for axis, asked in (("datasets", datasets), ("clients", clients), ("seeds", seeds), ("methods", methods)):
-            self._within(axis, asked, self.axes[axis])
+        for axis, wanted in (("datasets", datasets), ("clients", clients), ("seeds", seeds), ("methods", methods)):
+            self._within(axis, wanted, self.axes[axis])
         return replace(
             self,
             datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
@@ -233,8 +226,8 @@ class TableSpec:
         rows = tuple(map(short, self.rows))
         return replace(self, rows=rows, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])
 
-    def _within(self, axis: str, asked: Sequence[Any], has: Sequence[Any]) -> None:
-        for item in asked:
+    def _within(self, axis: str, wanted: Sequence[Any], has: Sequence[Any]) -> None:
+        for item in wanted:
             if item not in has:
                 choices = ", ".join(map(str, has))
                 raise UserError(f"{self.name} has no {axis} {item}: choose from {choices}.")
@@ -263,103 +256,3 @@ def _built(
         model=model,
         method=method,
     )
-
-
-def _folder() -> Path:
-    from fgl_repro.config import conf_dir
-
-    return conf_dir() / "table"
-
-
-def names() -> list[str]:
-    """Tables and figures one may ask for, in the order of their numbers, tables first."""
-
-    def order(name: str) -> tuple[bool, str, int, str]:
-        word, number, part = re.fullmatch(r"(\D*)(\d*)(.*)", name).groups()  # type: ignore[union-attr]
-        return word != "table", word, int(number or 0), part
-
-    return sorted((p.stem for p in _folder().glob("*.yaml")), key=order)
-
-
-def load(name: str) -> TableSpec:
-    """The table or figure called ``name``.
-
-    Raises:
-        UserError: It does not exist, or its yaml says something that is not a table.
-    """
-    path = _folder() / f"{name}.yaml"
-    if not path.exists():
-        raise UserError(f"there is no table {name}: choose from {', '.join(names())}.")
-    return parse(name, path)
-
-
-def parse(name: str, path: Path) -> TableSpec:
-    """Read one yaml."""
-    try:
-        said = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-        assert isinstance(said, dict)
-        rows = tuple(
-            Row(_text(r, "name"), _text(r, "method"), dict(r.get("overrides", {})), str(r.get("id", "")))
-            for r in said.get("rows", [])
-        )
-        sweep = {str(dotted): list(values) for dotted, values in said.get("sweep", {}).items()}
-        if sweep and len(rows) != 1:  # swept rows are named by what is swept alone
-            raise ValueError(f"sweep needs one row, not {len(rows)}")
-        rows = tuple(swept(rows[0], sweep)) if sweep else rows
-        by_id = {row.id: row for row in rows}
-        sort = "figure" if "figure" in said else "table"
-        spec = TableSpec(
-            name=name,
-            paper=str(said["paper"]),
-            table=str(said[sort]),
-            title=str(said["title"]),
-            rows=rows,
-            datasets=tuple(map(str, said["datasets"])),
-            clients=tuple(map(int, said["clients"])),
-            seeds=tuple(map(int, said.get("seeds", [0]))),
-            partitioner=str(said["partitioner"]),
-            protocols=tuple(map(str, said["protocols"])),
-            metric=str(said.get("metric", "accuracy")),
-            format=str(said.get("format", "percent")),
-            panels=tuple(_panel(str(key), panel) for key, panel in said.get("panels", {}).items()),
-            sort=sort,
-            kind=str(said.get("kind", ACCURACY)),
-            model=str(said.get("model", "auto")),
-            columns=str(said.get("columns", "clients")),
-            sweep=sweep,
-            curves=bool(said.get("curves", False)),
-            proposed=str(said.get("proposed", "")),
-            note=str(said.get("note", "")).strip(),
-            differences=tuple(
-                Difference(str(key), by_id[more].id, by_id[less].id)
-                for key, (more, less) in said.get("differences", {}).items()
-            ),
-            options=dict(said.get("options", {})),
-        )
-    except KeyError as error:
-        raise UserError(f"the table {path} lacks {error}: see the other files in that folder.") from None
-    except (AssertionError, TypeError, ValueError, AttributeError, OmegaConfBaseException, YAMLError) as error:
-        raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
-    if spec.format not in FORMATS:
-        raise UserError(f"format: {spec.format} in {path} is unknown: choose {' or '.join(FORMATS)}.")
-    if spec.columns not in COLUMNS:
-        raise UserError(f"columns: {spec.columns} in {path} is unknown: choose {' or '.join(COLUMNS)}.")
-    if len(by_id) < len(spec.rows):
-        raise UserError(f"two rows of {path} are the same method and variant: remove one, or give each an id.")
-    if spec.kind == ACCURACY and not (spec.rows and spec.panels):
-        raise UserError(f"the table {path} has no rows or no panels: see the other files in that folder.")
-    return spec
-
-
-def _panel(name: str, said: dict[str, Any]) -> Panel:
-    panel = (name, _text(said, "title"), _text(said, "setting"), _text(said, "probe"))
-    printed = said.get("reference")
-    if printed is None:
-        return Panel(*panel)
-    return Panel(*panel, _text(printed, "file"), _text(printed, "setting"), str(printed.get("rows", "method")))
-
-
-def _text(said: dict[str, Any], name: str) -> str:
-    if not isinstance(said[name], str):
-        raise TypeError(f"{name} is {said[name]}, not a word")
-    return str(said[name])

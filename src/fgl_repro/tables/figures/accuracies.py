@@ -40,7 +40,7 @@ def write(table: Table, folder: Path) -> Path:
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     stats = [result.at(table.selection) for result in table.results.values()]
     seeds = seeds_said(stat.n for stat in stats if stat)
-    title = f"{spec.said}: {spec.title} (protocol {table.protocol}, {seeds})"
+    title = f"{spec.full_title} (protocol {table.protocol}, {seeds})"
     figure.suptitle(fill(title, int(9 * figure.get_figwidth())))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{spec.stem}.png"

@@ -18,12 +18,18 @@ endif
 empty :=
 comma := ,
 space := $(empty) $(empty)
+# What a variable holds reaches the shell in quotes: it can be no command, whatever it is.
+quoted = '$(subst ','\'',$(1))'
+words = $(foreach word,$(value $(1)),$(call quoted,$(word)))
 # "cora pubmed" and "cora,pubmed" are the same; an empty variable gives no option at all
-option = $(if $(strip $(2)),$(1) $(subst $(space),$(comma),$(strip $(2))))
-NARROW = $(strip $(call option,--datasets,$(DATASETS)) $(call option,--clients,$(CLIENTS)) \
-	$(call option,--methods,$(METHODS)) $(call option,--seeds,$(SEEDS)) $(call option,--protocol,$(PROTOCOL)))
-SMOKE = $(if $(filter-out 0 no false,$(strip $(FAST))),--fast)
-SWEEP = $(strip $(NARROW) $(call option,--jobs,$(JOBS)) $(SMOKE))
+option = $(if $(strip $(value $(2))),$(1) $(call quoted,$(subst $(space),$(comma),$(strip $(value $(2))))))
+flag = $(if $(filter-out 0 no false,$(strip $(value $(2)))),$(1))
+NARROW = $(strip $(call option,--datasets,DATASETS) $(call option,--clients,CLIENTS) \
+	$(call option,--methods,METHODS) $(call option,--seeds,SEEDS) $(call option,--protocol,PROTOCOL))
+SWEEP = $(strip $(NARROW) $(call option,--jobs,JOBS) $(call flag,--fast,FAST))
+# ARGS are split into words as a shell would split them, and nothing more is made of them
+override export ARGS := $(value ARGS)
+WITH_ARGS = $(BIN)/python -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv[1:] + shlex.split(os.environ["ARGS"]))'
 
 # All but FedSage+ and FedLoG, which take minutes: make table1 DATASETS=cora CLIENTS=3 METHODS=fedlog-release
 DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fedavg,fedgcn,fedpub,fedntd,feded
@@ -43,21 +49,21 @@ help: ## this list
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
 
 $(STAMP): pyproject.toml setup.py constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(call quoted,$(value PYTHON)) -m venv $(VENV)
 	$(BIN)/python -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fgl_repro needs Python 3.11 or newer: make install PYTHON=python3.11")'
 	@echo "installing into $(VENV): some minutes, once"
-	$(BIN)/python -m pip install $(PIP_ARGS) -qq -c constraints.txt $(TORCH_ARGS) torch
-	$(BIN)/python -m pip install $(PIP_ARGS) -qq -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install $(call words,PIP_ARGS) -qq -c constraints.txt $(call words,TORCH_ARGS) torch
+	$(BIN)/python -m pip install $(call words,PIP_ARGS) -qq -c constraints.txt -e ".[dev]"
 	touch $@
 
 install: $(STAMP) ## make .venv with pinned versions (PYTHON=python3.12, TORCH_ARGS="--index-url ..." if wanted)
 
 demo: $(STAMP) ## Table 1 of FedLoG for Cora and 3 clients: six methods, three seeds, beside the paper
-	$(BIN)/fgl-table run table1 $(DEMO) $(strip $(call option,--jobs,$(JOBS)) $(SMOKE))
+	$(BIN)/fgl-table run table1 $(DEMO) $(strip $(call option,--jobs,JOBS) $(call flag,--fast,FAST))
 
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP) ## run the tests (ARGS="-k records -x")
-	$(BIN)/python -m pytest $(ARGS)
+	$(WITH_ARGS) $(BIN)/pytest
 
 lint: $(STAMP) ## ruff: rules and format; import-linter: who may import whom
 	$(BIN)/ruff check .
@@ -72,10 +78,10 @@ format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 train: $(STAMP) ## one run or a Hydra sweep: ARGS="method=fedpub dataset=cora seed=0" (-m for several)
-	$(BIN)/fgl-train $(ARGS)
+	$(WITH_ARGS) $(BIN)/fgl-train
 
 table1 table2 table9: $(STAMP)
-	$(BIN)/fgl-table run $@ $(SWEEP)
+	$(BIN)/fgl-table run $(call quoted,$@) $(SWEEP)
 
 table1: ## FedLoG Table 1: seen graph
 table2: ## FedLoG Table 2: unseen node, missing class, new client
@@ -85,11 +91,11 @@ table9: ## FedLoG Table 9: open set
 PAPERS := $(notdir $(patsubst %/,%,$(wildcard conf/table/*/)))
 .PHONY: $(PAPERS)
 $(PAPERS): $(STAMP)
-	$(BIN)/fgl-table run $@ $(SWEEP)
+	$(BIN)/fgl-table run $(call quoted,$@) $(SWEEP)
 
 define ONE_TABLE
 $(1)-%: $$(STAMP)
-	$$(BIN)/fgl-table run $$@ $$(SWEEP)
+	$$(BIN)/fgl-table run $$(call quoted,$$@) $$(SWEEP)
 endef
 $(foreach paper,$(PAPERS),$(eval $(call ONE_TABLE,$(paper))))
 
@@ -99,20 +105,20 @@ list: $(STAMP) ## tables and figures, and how much of each is recorded
 	$(BIN)/fgl-table list
 
 missing: $(STAMP) ## commands of the runs T still lacks (T=table1, T=fig9, or T=fedlog: all)
-	$(BIN)/fgl-table missing $(T) $(NARROW)
+	$(BIN)/fgl-table missing $(call quoted,$(value T)) $(NARROW)
 
 compare: $(STAMP) ## write T from the records there are, beside the printed numbers
-	$(BIN)/fgl-table compare $(T) $(NARROW)
+	$(BIN)/fgl-table compare $(call quoted,$(value T)) $(NARROW)
 
 report: $(STAMP) ## every table and protocol condensed into results/<paper>/README.md
 	$(BIN)/fgl-table report
 
 show: $(STAMP) ## table T from the records there are
-	$(BIN)/fgl-table show $(T) $(NARROW)
+	$(BIN)/fgl-table show $(call quoted,$(value T)) $(NARROW)
 
 rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
-	@test -n "$(KEY)" || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }
-	$(BIN)/fgl-table rerun $(KEY)
+	@test -n $(call quoted,$(value KEY)) || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }
+	$(BIN)/fgl-table rerun $(call quoted,$(value KEY))
 
 pack: $(STAMP) ## add the records of all tables to results/<paper>/{runs,curves}.csv, which are committed
 	$(BIN)/fgl-table pack
@@ -121,13 +127,13 @@ unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 	$(BIN)/fgl-table unpack
 
 push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
-	$(BIN)/fgl-table push $(T) $(NARROW) $(ARGS)
+	$(WITH_ARGS) $(BIN)/fgl-table push $(call quoted,$(value T)) $(NARROW)
 
 bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clients
-	$(BIN)/python -m benchmarks.rounds $(ARGS)
+	$(WITH_ARGS) $(BIN)/python -m benchmarks.rounds
 
 data: $(STAMP) ## fetch and check all graphs (DATASETS=cora,actor for some)
-	$(BIN)/fgl-data check $(if $(strip $(DATASETS)),$(subst $(comma),$(space),$(DATASETS)),all)
+	$(BIN)/fgl-data check $(if $(strip $(value DATASETS)),$(foreach name,$(subst $(comma),$(space),$(value DATASETS)),$(call quoted,$(name))),all)
 
 clean: ## remove caches of tools and Hydra's outputs; records, data and .venv stay
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build outputs multirun

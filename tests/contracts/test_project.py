@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.cli.table import _parser as _table_parser
+from fgl_repro.tables.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 400
@@ -73,11 +75,14 @@ def test_nothing_names_one_machine() -> None:
 
 def test_help_is_the_default_target_and_lists_every_target() -> None:
     shown = subprocess.run(["make"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    wanted = "install demo test lint type train table1 table2 table9 fedlog fedpub fedsage tables list missing compare"
+    wanted = "install demo test lint type train table1 table2 table9 tables list missing compare"
     wanted += " report show rerun pack unpack push bench data clean"
     assert set(wanted.split()) <= set(_help_targets())
     for target in _help_targets():
         assert re.search(rf"^  {target} +\S", shown, flags=re.M), target
+    assert "make fedlog (or fedpub fedsage)" in shown
+    for name in re.findall(r"make (fed\w+-\w+)", shown):
+        assert load(name).name.replace("/", "-") == name, "help names only what exists"
 
 
 @pytest.mark.parametrize("target", _help_targets())
@@ -91,23 +96,35 @@ def test_make_target_has_a_recipe(target: str) -> None:
 def test_make_passes_only_the_options_that_are_given() -> None:
     command = ["make", "-n", "-o", ".venv/.installed", "table1"]
     plain = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    assert plain.strip() == ".venv/bin/fgl-table run table1"
+    assert plain.strip() == ".venv/bin/fgl-table run 'table1'"
     narrow = [*command, "DATASETS=cora pubmed", "CLIENTS=3,5", "SEEDS=0", "JOBS=2"]
     said = subprocess.run(narrow, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    assert said.strip().endswith("run table1 --datasets cora,pubmed --clients 3,5 --seeds 0 --jobs 2")
+    assert said.strip().endswith("run 'table1' --datasets 'cora,pubmed' --clients '3,5' --seeds '0' --jobs '2'")
     said = subprocess.run([*command, "FAST=1"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    assert said.strip() == ".venv/bin/fgl-table run table1 --fast"
+    assert said.strip() == ".venv/bin/fgl-table run 'table1' --fast"
 
 
 def test_every_table_and_figure_has_a_target() -> None:
-    command = ["make", "-n", "-o", ".venv/.installed", "fedlog-table3", "fedlog-fig9", "fedsage-tabled1", "SEEDS=0"]
+    names = ["fedlog-table3", "fedlog-fig9", "fedsage-tabled1", "fedpub-7a", "fedpub-table7a", "fedpub-fig1", "fedlog"]
+    command = ["make", "-n", "-o", ".venv/.installed", *names, "SEEDS=0"]
     said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    assert said.split("\n")[:3] == [
-        f".venv/bin/fgl-table run {name} --seeds 0" for name in ("table3", "fig9", "fedsaged1")
-    ]
-    command[4:7] = ["fedpub-table7a", "fedpub-fig1"]
-    said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
-    assert said.split("\n")[:2] == [f".venv/bin/fgl-table run {name} --seeds 0" for name in ("fedpub7a", "fedpubfig1")]
+    assert said.splitlines() == [f".venv/bin/fgl-table run '{name}' --seeds '0'" for name in names]
+    assert [load(name).name for name in names[:3]] == ["fedlog/3", "fedlog/fig9", "fedsage/D1"]
+
+
+@pytest.mark.parametrize("evil", ["cora;touch HERE", "$$(touch HERE)", "`touch HERE`", "' ; touch HERE ; '"])
+def test_no_variable_is_a_command(tmp_path: Path, evil: str) -> None:
+    """Tools that only print their words stand for ours: nothing else may run."""
+    for tool in ("python", "fgl-table", "fgl-train", "fgl-data", "pytest"):
+        (tmp_path / tool).write_text("#!/bin/sh\necho\n")
+        (tmp_path / tool).chmod(0o755)
+    for target in ("table1", "fedlog-3", "missing", "push", "rerun", "data", "train", "bench"):
+        values = [f"{name}={evil}" for name in ("DATASETS", "METHODS", "SEEDS", "PROTOCOL", "JOBS", "T", "KEY", "ARGS")]
+        stamp = ["-o", ".venv/.installed", f"BIN={tmp_path}", "-f", str(ROOT / "Makefile"), "-C", str(tmp_path)]
+        shutil.copytree(ROOT / "conf" / "table", tmp_path / "conf" / "table", dirs_exist_ok=True)
+        done = subprocess.run(["make", *stamp, target, *values], env=ENV, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert not (tmp_path / "HERE").exists(), target
 
 
 @pytest.mark.parametrize("target", _help_targets())
@@ -125,7 +142,7 @@ def test_make_uses_options_that_the_tools_have(target: str) -> None:
     command = ["make", "-n", "-o", ".venv/.installed", target, *given]
     said = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     for line in re.findall(r"fgl-table ([^;\n]+)", said):
-        _table_parser().parse_args(line.replace("$table", "table1").split())
+        _table_parser().parse_args(shlex.split(line))
 
 
 @pytest.mark.parametrize("name", sorted(_pyproject()["project"]["scripts"]))

@@ -136,3 +136,6 @@ def test_commands_name_tables_that_exist(path: Path) -> None:
     named = re.findall(r"`fgl-table (?:show|compare|run) ([^\s`]+)", path.read_text(encoding="utf-8"))
     assert named
     assert set(named) <= {*names(), *papers()}
+    text = "".join(page.read_text(encoding="utf-8") for page in [path, *path.parent.glob("notes/*.md")])
+    for script in re.findall(r"scripts/\w+\.py", text):
+        assert (ROOT / script).exists(), script

@@ -58,7 +58,6 @@ class Published:
 
     @cached_property
     def cells(self) -> list[Words]:
-        """Every cell beside print, of all tables and protocols."""
         return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in _rows(path)]
 
     @cached_property
@@ -108,8 +107,8 @@ class _Lookup:
         pairs = [single[self.word](filters) for filters in _combinations(self.filters)]
         means, form = [mean for mean, _ in pairs], f"{'+' * (self.word == 'points')}.{self.form.get('digits', 1)}f"
         if "list" in self.form:
-            several = {"range": f"{min(means):{form}} to {max(means):{form}}", "mean": f"{np.mean(means):{form}}"}
-            return several[self.form["list"]]
+            ends = dict.fromkeys([f"{min(means):{form}}", f"{max(means):{form}}"])
+            return {"range": " to ".join(ends), "mean": f"{np.mean(means):{form}}"}[self.form["list"]]
         stds = [f" ± {std:{form}}" if "spread" in self.form and std == std else "" for _, std in pairs]
         texts = [f"{m:{form}}{std}" if m == m else "misprint" for m, std in zip(means, stds, strict=True)]
         return (" / " if "," in self.filters.get("panel", "") + self.filters.get("probe", "") else ", ").join(texts)
@@ -119,8 +118,10 @@ class _Lookup:
         columns = rows[0] if rows else {}
         if unknown := [name for name in filters if name not in columns]:
             raise ValueError(f"there is no column {unknown[0]}")
-        every = {name: value for name, value in self.inherited.items() if name in columns} | filters
-        return [row for row in rows if all(row[name] in value.split(",") for name, value in every.items())]
+        for name, value in ({n: v for n, v in self.inherited.items() if n in columns} | filters).items():
+            wanted = set(value.split(","))
+            rows = [row for row in rows if row[name] in wanted]
+        return rows
 
     def single(self, rows: list[Words], filters: Words) -> Words:
         if not (found := self.matching(rows, filters)) or any(row != found[0] for row in found):
@@ -131,20 +132,21 @@ class _Lookup:
         at = filters.pop("at", self.at)
         row = self.single(self.published.cells, filters)
         if self.word == "points":
-            return _float(row[f"{at}_points"]), np.nan
+            return float(row[f"{at}_points"]), np.nan
         stem = "paper" if self.word == "paper" else at
         if self.word == "paper" and row["suspect"] == "1":
             return np.nan, np.nan
-        return 100 * _float(row[f"{stem}_mean"]), 100 * float(row[f"{stem}_std"] or "nan")
+        return 100 * float(row[f"{stem}_mean"]), 100 * float(row[f"{stem}_std"] or "nan")
 
     def value(self, filters: Words) -> tuple[float, float]:
         path = self.published.folder / (self.inherited | filters)["protocol"] / filters.pop("file")
         column, scale = filters.pop("show"), float(filters.pop("scale", 1))
         row = self.single(_rows(path), filters)
-        return scale * _float(row[column]), scale * float(row.get("std") or "nan")
+        return scale * float(row[column]), scale * float(row.get("std") or "nan")
 
     def runs(self, filters: Words) -> tuple[float, float]:
-        what = {name: filters.pop(name, "") for name in ("at", "probe", "show", "curve", "scale")}
+        usual = {"at": self.at, "probe": "seen_graph", "show": "", "curve": "", "scale": ""}
+        what = {name: filters.pop(name, value) for name, value in usual.items()}
         every = {name: value for name, value in self.inherited.items() if name in SHORT} | filters
         found = [(k, c) for k, c in self.published.configs if all(c.get(n, "") == v for n, v in every.items())]
         names = {name for _, config in found for name in config} - {"seed", "protocol"}
@@ -156,13 +158,12 @@ class _Lookup:
 
     def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
         """One entry of a packed run, or one round of its curves; accuracies in percent."""
-        probe = probe or "seen_graph"
         if curve:
-            return 100 * _float(self.published.curves[key][probe][int(curve)])
+            return 100 * float(self.published.curves[key][probe][int(curve)] or "nan")
         entry: Any = self.published.records[key].as_json()
-        for name in (show or f"metrics.{probe}.{at or self.at}.accuracy").split("."):
+        for name in (show or f"metrics.{probe}.{at}.accuracy").split("."):
             entry = entry[int(name) if isinstance(entry, list) else name]
-        return _float(entry) * float(scale or (1 if show else 100))
+        return float(entry) * float(scale or (1 if show else 100))
 
     def counted(self, filters: Words) -> str:
         at = filters.pop("at", self.at)
@@ -185,14 +186,7 @@ class _Lookup:
 
 
 def _combinations(filters: Words) -> list[Words]:
-    every = product(*(value.split(",") for value in filters.values()))
-    return [dict(zip(filters, values, strict=True)) for values in every]
-
-
-def _float(value: Any) -> float:
-    if value in ("", None):
-        raise ValueError("the number is blank")
-    return float(value)
+    return [dict(zip(filters, some, strict=True)) for some in product(*(v.split(",") for v in filters.values()))]
 
 
 def fill(text: str, published: Published, where: str, inherited: Words) -> str:
@@ -215,7 +209,7 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
                 out.append(spelled(inherited[word]))
             else:
                 out.append(_Lookup(published, word, said, inherited).text())
-        except (ValueError, KeyError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError) as error:
             raise UserError(f"{where}: {' '.join(match[0].split())} cannot be filled: {error}.") from None
     return "".join([*out, text[position:]])
 
@@ -251,7 +245,6 @@ def pages(results: Path) -> dict[Path, str]:
 
 def write_all(results: Path) -> list[Path]:
     """Write every page; returns the files."""
-    texts = pages(results)
-    for path, text in texts.items():
+    for path, text in (texts := pages(results)).items():
         write_atomic(path, text)
     return list(texts)

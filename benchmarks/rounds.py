@@ -22,7 +22,9 @@ from fgl_repro import config as configs
 from fgl_repro import data
 from fgl_repro.core.device import prepare
 from fgl_repro.core.streams import torch_rng
-from fgl_repro.federation import settings as setting
+from fgl_repro.federation.partitioners.published import Published
+from fgl_repro.federation.settings.plain import Plain
+from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.rounds import train
@@ -35,7 +37,7 @@ BLOCK = 5
 def world_of(dataset: str, clients: int) -> World:
     """Plain METIS parts: no class removed, so that every client count that is stored can be used."""
     graph = data.load(dataset, Path(os.environ.get("FGL_CACHE", "cache")))
-    return setting.build("plain", graph, "published", clients, 0, 0.0, (0.4, 0.3, 0.3), 0)
+    return Plain().build(graph, Published(clients), Split((0.4, 0.3, 0.3), 0))
 
 
 class Stacked:

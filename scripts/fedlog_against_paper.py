@@ -16,6 +16,7 @@ import itertools
 import grid
 from fgl_repro import config as configs
 from fgl_repro.config import Config
+from fgl_repro.core import registry
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 
@@ -59,7 +60,7 @@ def main() -> int:
     ok = run_all(every, args.jobs, store).ok
     print(line("", []) + "    seen  unseen missing     new mean |diff|")
     for (dataset, clients, method), cell in rows.items():
-        display = configs.method_classes()[method].display
+        display = registry.options("method")[method].display
         paper = [grid.printed(dataset, clients, display, table, probe) for probe, table in PANELS.items()]
         print(line(f"{dataset} K={clients} {display}, printed", paper))
         for name, config in cell:

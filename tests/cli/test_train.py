@@ -134,7 +134,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
         (
             "method=fedpub method.tauu=3",
-            "the keys of method are variant, revision, tau, l1, l2, similarity, random_graph, masks.",
+            "the keys of method are variant, tau, l1, l2, similarity, random_graph, masks.",
         ),
         ("method=null", "a group cannot be null"),
         ("-m seed=0,x", "seed=x: Value 'x'"),

@@ -6,19 +6,20 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.runs.execute import federate
+from support import worlds
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.mark.parametrize("method", sorted(configs.method_classes()))
+@pytest.mark.parametrize("method", sorted(registry.options("method")))
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
 def test_cpu_and_gpu_agree(method: str, sparse_below: float, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same initial weights, no dropout (each device has its own random stream): losses agree to rounding."""
     monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", sparse_below)
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     overrides = {"protocol.rounds": 5, "model.dropout": 0.0, "model.hidden": 8}
     config = configs.build(dataset="cora", method=method, clients=3, overrides=overrides)
     cpu, gpu = (federate(config, world, torch.device(name))[0] for name in ("cpu", "cuda"))

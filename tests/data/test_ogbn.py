@@ -21,8 +21,8 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data import NAMES, catalog, facts, load, process
 from fgl_repro.data import download as files
 from fgl_repro.data.graph import Graph
-from fgl_repro.data.sources import ogbn
-from fgl_repro.federation.partitioners import membership
+from fgl_repro.data.sources.ogbn import Arxiv
+from support.worlds import membership
 
 NODES, FEATURES, CLASSES = 30, 4, 3
 CHAIN = [(node + 1, node) for node in range(NODES - 1)]
@@ -77,7 +77,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     address = f"http://127.0.0.1:{server.server_address[1]}/arxiv.zip"
-    monkeypatch.setitem(files.SOURCES, "arxiv", replace(files.SOURCES["arxiv"], archive=address))
+    monkeypatch.setattr(Arxiv, "source", replace(Arxiv.source, archive=address))
     monkeypatch.delenv("FGL_DATA", raising=False)
     yield served / "arxiv.zip", asked
     server.shutdown()
@@ -166,7 +166,7 @@ def test_archive_is_fetched_once_and_only_what_is_wanted_is_kept(tmp_path: Path,
     assert is_the_small_one(load("arxiv", tmp_path / "cache", "raw"))
     assert asked == ["/arxiv.zip"]
     kept = {str(path.relative_to(tmp_path / "cache")) for path in (tmp_path / "cache").rglob("*") if path.is_file()}
-    raw = {f"raw/ogbn_arxiv/raw/{file}" for file in files.SOURCES["arxiv"].urls}
+    raw = {f"raw/ogbn_arxiv/raw/{file}" for file in Arxiv.source.urls}
     assert kept == {*raw, "graphs/arxiv-raw-v1.npz"}
     assert not list(tmp_path.rglob("outside*"))
     process.build("arxiv", tmp_path / "cache", "raw")
@@ -203,6 +203,6 @@ def test_missing_data_names_the_folder_and_no_place_of_this_machine(
         load("arxiv", tmp_path / "cache", "raw")
     assert str(caught.value) == (
         "no raw files for arxiv: FGL_DATA lacks ogbn_arxiv/raw/edge.csv.gz; download of "
-        f"{ogbn.SOURCES['arxiv'].archive} failed (no network in this test); no package index carries it; "
+        f"{Arxiv.source.archive} failed (no network in this test); no package index carries it; "
         "set FGL_DATA=FOLDER with the files in FOLDER/ogbn_arxiv/raw"
     )

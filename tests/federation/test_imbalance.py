@@ -17,7 +17,6 @@ from fgl_repro.config import build as build_config
 from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings import Imbalance, build
 from fgl_repro.federation.settings.imbalance import quotas
 from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import execute
@@ -27,18 +26,17 @@ from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
 from support import helpers
-from support.worlds import SPLIT, build_or_skip, graphs, probes
+from support.worlds import build, build_or_skip, graphs, probes
 
 RATES = st.integers(-9, 9)
 
 
 def imbalanced(graph: Graph, target: int, rate: int, seed: int, degree: int = 3, clients: int = 3) -> World:
-    asked = Imbalance(target, rate, degree)
-    return build_or_skip("imbalance", graph, "random", clients, 0, 0.0, SPLIT, seed, "stream", asked)
+    return build_or_skip("imbalance", graph, "random", clients, seed, target=target, rate=rate, tail_degree=degree)
 
 
 def plain(graph: Graph, seed: int) -> World:
-    return build_or_skip("plain", graph, "random", 3, 0, 0.0, SPLIT, seed)
+    return build_or_skip("plain", graph, "random", 3, seed)
 
 
 def expected(counts: list[int], target: int, rate: int) -> list[int]:
@@ -107,7 +105,7 @@ def test_probes_divide_the_test_nodes(graph: Graph, target: int, rate: int, degr
 
 
 def test_which_nodes_stay_is_drawn_and_repeats(toy_graph: Graph) -> None:
-    whole = build_or_skip("plain", toy_graph, "random", 1, 0, 0.0, SPLIT, 0)
+    whole = build_or_skip("plain", toy_graph, "random", 1)
     world, again = (imbalanced(toy_graph, 0, -5, 0, clients=1) for _ in range(2))
     assert np.array_equal(world.train, again.train)
     had, kept = (w.train[w.graph.labels[w.train] == 0] for w in (whole, world))
@@ -118,16 +116,16 @@ def test_which_nodes_stay_is_drawn_and_repeats(toy_graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Imbalance(target=4), r"setting\.target=4 is no class of toy: give 0 to 3\."),
-        (Imbalance(target=-1), r"setting\.target=-1 is no class of toy"),
-        (Imbalance(rate=10), r"setting\.rate=10 leaves nothing to train on: give -9 to 9\."),
-        (Imbalance(rate=-10), r"setting\.rate=-10 leaves nothing"),
-        (Imbalance(tail_degree=-1), r"setting\.tail_degree=-1 must not be negative"),
+        ({"target": 4}, r"setting\.target=4 is no class of toy: give 0 to 3\."),
+        ({"target": -1}, r"setting\.target=-1 is no class"),
+        ({"rate": 10}, r"setting\.rate=10 leaves nothing to train on: give -9 to 9\."),
+        ({"rate": -10}, r"setting\.rate=-10 leaves nothing"),
+        ({"tail_degree": -1}, r"setting\.tail_degree=-1 must not be negative"),
     ],
 )
-def test_refusals(asked: Imbalance, said: str, toy_graph: Graph) -> None:
+def test_refusals(asked: dict[str, int], said: str, toy_graph: Graph) -> None:
     with pytest.raises(UserError, match=said):
-        build("imbalance", toy_graph, "random", 3, 0, 0.0, SPLIT, 0, "stream", asked)
+        build("imbalance", toy_graph, "random", 3, **asked)
 
 
 def test_a_client_may_lack_the_target(toy_graph: Graph) -> None:

@@ -12,8 +12,10 @@ import scipy.sparse as sp
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph, array_hash, induced
-from fgl_repro.federation.partitioners import Membership, edge_cut, louvain, membership
+from fgl_repro.federation.partitioners import Membership, edge_cut, louvain
+from fgl_repro.federation.partitioners.dirichlet import Dirichlet
 from fgl_repro.federation.partitioners.louvain import communities
+from support.worlds import membership
 
 FACTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "partition_facts.json").read_text())
 RealGraph = Callable[..., Graph]
@@ -85,7 +87,7 @@ def test_cut_counts_each_edge_between_parts_once() -> None:
     assert edge_cut(graph, [np.array([0, 1, 2]), np.array([2, 3])]) == 1, "a node may be in two parts, or in none"
 
 
-@pytest.mark.parametrize("name", ["metis", "random"])
+@pytest.mark.parametrize("name", ["metis", "random", "dirichlet"])
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_parts_cover_the_graph(name: str, parts: int) -> None:
     graph = ring(60)
@@ -96,7 +98,7 @@ def test_parts_cover_the_graph(name: str, parts: int) -> None:
     assert found.cut == sum(part[i] != part[(i + 1) % 60] for i in range(60))
 
 
-@pytest.mark.parametrize("name", ["metis", "random"])
+@pytest.mark.parametrize("name", ["metis", "random", "dirichlet"])
 def test_same_seed_same_parts(name: str, real_graph: RealGraph) -> None:
     graph = real_graph("cora")
     assert membership(name, graph, 4, seed=1).hash == membership(name, graph, 4, seed=1).hash
@@ -190,12 +192,13 @@ def test_hash_uses_two_bytes_above_256_parts() -> None:
         (
             "louvian",
             2,
-            r"There is no partitioner\.name=louvian; choose one of [a-z_, ]*metis, overlap, published, random\.",
+            r"partitioner louvian does not exist: choose from [a-z_, ]*metis, overlap, published, random\.",
         ),
-        ("random", 0, r"0 parts were asked for; partitioner\.clients must be at least 1\."),
+        ("random", 0, r"partitioner\.clients=0 is not a federation: give at least one client\."),
         ("overlap", 3, r"overlap makes 5 clients of each part and cannot make 3: choose a multiple of 5"),
         ("louvain_merged", 3, r"toy has \d Louvain communities, too few for 3 parts; lower partitioner\.clients\."),
         ("random", 7, r"toy has 6 nodes, too few for 7 parts; lower partitioner\.clients\."),
+        ("dirichlet", 3, r"fewer than 10 nodes in each of 100 draws: raise partitioner\.alpha=0\.5, or lower"),
         ("metis", 5, r"pymetis \S+ left part \d of 5 of toy empty; lower partitioner\.clients"),
     ],
 )
@@ -203,3 +206,22 @@ def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
     star = graph_of(6, [(0, i) for i in range(1, 6)])
     with pytest.raises(UserError, match=message):
         membership(name, star, parts, seed=0)
+
+
+def test_dirichlet_skews_labels_by_alpha(real_graph: RealGraph) -> None:
+    """The smaller alpha, the larger the share of a client's commonest class; every client has nodes."""
+    graph = real_graph("cora")
+
+    def commonest(alpha: float) -> float:
+        found = Dirichlet(5, alpha=alpha).divide(graph, 5, seed=0)
+        assert sum(found.sizes) == graph.num_nodes
+        assert min(found.sizes) >= 10
+        assert found.source == f"Dirichlet({alpha:g}) over labels"
+        counts = [np.bincount(graph.labels[own], minlength=graph.num_classes) for own in found.nodes]
+        return float(np.mean([own.max() / own.sum() for own in counts]))
+
+    even = np.bincount(graph.labels).max() / graph.num_nodes
+    assert commonest(1000) == pytest.approx(even, abs=0.03)
+    assert commonest(1000) < commonest(1) < commonest(0.1)
+    with pytest.raises(UserError, match=r"partitioner\.alpha=nan is out of range: give at least 0\.001"):
+        Dirichlet(5, alpha=float("nan"))

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings import build, common
+from fgl_repro.federation.settings import common
 from fgl_repro.federation.settings.open_set import crop_nodes
 from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, global_split
 from fgl_repro.federation.world import World
-from support.worlds import HOPS, SPLIT, build_or_skip, counts, graphs, probes, random_graph, world_of
+from support.worlds import HOPS, SPLIT, build, build_or_skip, counts, graphs, probes, random_graph, world_of
 
 COUNTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "closed_set_counts.json").read_text())
 RealGraph = Callable[[str], Graph]
@@ -158,7 +158,7 @@ def check_new_nodes(world: World, own: list[set[int]], reached: list[set[int]], 
 @settings(max_examples=40, deadline=None)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 3), st.integers(0, 3), st.integers(0, 100))
 def test_closed_set_invariants(graph: Graph, partitioner: str, clients: int, hops: int, seed: int) -> None:
-    world = build_or_skip("closed_set", graph, partitioner, clients, hops, 0.2, SPLIT, seed)
+    world = build_or_skip("closed_set", graph, partitioner, clients, seed, hops=hops)
     own = check_world(world, global_split(graph.num_nodes, SPLIT, seed))
     facts: Any = world.facts
     everyone = set(range(graph.num_nodes))
@@ -182,7 +182,7 @@ def test_closed_set_invariants(graph: Graph, partitioner: str, clients: int, hop
 @settings(max_examples=40, deadline=None)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 3), st.integers(0, 3), st.integers(0, 100))
 def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops: int, seed: int) -> None:
-    world = build_or_skip("open_set", graph, partitioner, clients, hops, 0.2, SPLIT, seed)
+    world = build_or_skip("open_set", graph, partitioner, clients, seed, hops=hops, crop=0.2)
     own = check_world(world, global_split(graph.num_nodes, SPLIT, seed))
     unseen, missing = probes(world)["unseen_node"], probes(world)["missing_class"]
     new = set(unseen.graph.node[np.concatenate([unseen.rows, missing.rows])].tolist())
@@ -200,7 +200,7 @@ def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops:
 @settings(max_examples=30, deadline=None)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 4), st.integers(0, 100))
 def test_plain_invariants(graph: Graph, partitioner: str, clients: int, seed: int) -> None:
-    world = build_or_skip("plain", graph, partitioner, clients, 0, 0.0, SPLIT, seed)
+    world = build_or_skip("plain", graph, partitioner, clients, seed)
     own = check_world(world, global_split(graph.num_nodes, SPLIT, seed))
     assert set().union(*own) == set(range(graph.num_nodes))
     assert list(probes(world)) == ["seen_graph"]
@@ -258,16 +258,20 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
     ("change", "message"),
     [
         (
-            {"world": "close_set"},
-            r"There is no setting\.world=close_set; "
-            r"choose one of closed_set, global_graph, imbalance, open_set, plain\.",
+            {"setting": "close_set"},
+            r"setting close_set does not exist: "
+            r"choose from closed_set, global_graph, imbalance, open_set, plain\.",
         ),
-        ({"world": "common"}, r"There is no setting\.world=common"),
-        ({"clients": 0}, r"partitioner\.clients=0 must be at least 1"),
+        ({"setting": "common"}, r"setting common does not exist"),
+        (
+            {"focus": "nope"},
+            r"setting\.focus=nope is unknown: choose seen_graph or unseen_node or missing_class or new",
+        ),
+        ({"clients": 0}, r"partitioner\.clients=0 is not a federation"),
         ({"clients": 60}, r"random has 60 nodes, too few for 61 parts; lower partitioner\.clients"),
         ({"hops": -1}, r"setting\.hops=-1 must not be negative"),
-        ({"world": "open_set", "crop": 0.0}, r"setting\.crop=0\.0 holds back no node"),
-        ({"crop": 1.0}, r"setting\.crop=1\.0 must be a share of the nodes"),
+        ({"setting": "open_set", "crop": 0.0}, r"setting\.crop=0\.0 holds back no node"),
+        ({"setting": "open_set", "crop": 1.0}, r"setting\.crop=1\.0 must be a share of the nodes"),
         ({"ratios": (0.4, 0.4, 0.4)}, r"protocol\.split=\[0\.4, 0\.4, 0\.4\] must be three shares"),
         ({"ratios": (0.001, 0.5, 0.499)}, r"Client 0 of random has no training node; lower partitioner\.clients"),
         ({"clients": 40}, r"Client 0 of random has no node left once its rarest class is removed; lower partitioner"),
@@ -275,14 +279,13 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
 )
 def test_messages_name_the_fix(change: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {
-        "world": "closed_set",
+        "setting": "closed_set",
         "graph": random_graph(60, 4.0, 3, seed=0),
         "partitioner": "random",
         "clients": 2,
         "hops": 1,
-        "crop": 0.2,
         "ratios": SPLIT,
-        "split_seed": 0,
+        "seed": 0,
     }
     with pytest.raises(UserError, match=message):
         build(**(arguments | change))

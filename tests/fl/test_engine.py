@@ -18,7 +18,6 @@ from fgl_repro import config as configs
 from fgl_repro.core.device import prepare
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.mixing import average, mix, softmax_of_cosine
@@ -27,6 +26,7 @@ from fgl_repro.fl.rounds import train
 from fgl_repro.nn import GCN, Views
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.ops import dropout, stack
+from support import worlds
 
 CPU = torch.device("cpu")
 
@@ -45,7 +45,7 @@ def test_denormals_count_as_zero() -> None:
 
 def test_fedavg_follows_separate_models(real_graph: Callable[..., Graph]) -> None:
     """Cora, K = 5, five rounds without dropout: weights, losses and validation as of K PyG models."""
-    world = setting.build("closed_set", real_graph("cora"), "published", 5, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", real_graph("cora"), "published", 5, hops=2)
     config = configs.build(dataset="cora", method="fedavg", clients=5)
     clients = make_clients(world, config, 0.0)
     initial = config.method.initial(clients.model, torch_rng("init", 0))
@@ -182,7 +182,7 @@ def test_padding_is_invertible(clients: int, seed: int) -> None:
 
 def test_batches_of_everything_are_full_batches(toy_graph: Graph) -> None:
     """A batch no client can fill is one step on all its rows, teacher included; without dropout, the same numbers."""
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     for method in ("fedavg", "fedntd", "fedgcn"):
         curves = []
         for size in (0, 10_000):
@@ -195,7 +195,7 @@ def test_batches_of_everything_are_full_batches(toy_graph: Graph) -> None:
 
 def test_batches_cover_once_and_teachers_follow(toy_graph: Graph) -> None:
     """floor(n_k / size) steps a client, no row twice, and each row meets its own teacher."""
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     world = replace(world, train=world.train[:-6])
     config = configs.build({"protocol.batch": 4, "model.hidden": 8}, dataset="cora", method="fedntd", clients=3)
     clients = make_clients(world, config, 0.0)

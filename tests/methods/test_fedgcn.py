@@ -12,8 +12,6 @@ import torch
 from fgl_repro import config as configs
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
-from fgl_repro.federation.partitioners import membership
 from fgl_repro.federation.settings.common import expand, indicator
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.methods.fedgcn import FedGCN
@@ -22,13 +20,15 @@ from fgl_repro.nn import GCN, Views
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.ops import stack
 from fgl_repro.runs.execute import federate
+from support import worlds
+from support.worlds import membership
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
 def central(world: World, model: GCN, single: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,7 +88,7 @@ def test_the_released_halo_is_exact_but_for_the_degrees_at_its_rim(world: World)
     released = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), world, rows)
     ours = model(stack(single, 3), released).flatten(0, 1)[released.slots]
     assert not torch.allclose(ours, central(world, model, single)[1], atol=1e-5)
-    alone = setting.build("plain", base, "random", 1, 0, 0.0, (0.4, 0.3, 0.3), 0)
+    alone = worlds.build("plain", base, "random", 1)
     rows = np.arange(alone.graph.num_nodes)
     whole = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), alone, rows)
     ours = model(stack(single, 1), whole).flatten(0, 1)[whole.slots]

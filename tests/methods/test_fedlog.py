@@ -15,7 +15,6 @@ from torch_geometric.nn import SAGEConv
 from fgl_repro import config as configs
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.mixing import class_shares, disturbed
@@ -24,7 +23,8 @@ from fgl_repro.methods.fedlog.method import FedLoG, Knowledge
 from fgl_repro.methods.fedlog.prompts import prompts
 from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet
 from fgl_repro.nn import SAGE, Views, stack
-from fgl_repro.runs.execute import build_model, execute, federate
+from fgl_repro.runs.execute import execute, federate
+from support import worlds
 
 CPU = torch.device("cpu")
 K, C, S, D = 2, 3, 2, 5
@@ -42,13 +42,13 @@ def make_net(
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
 def make_clients(world: World, **fields: object) -> tuple[FedLoG, Clients]:
     dotted = {f"method.{name}": value for name, value in {**FedLoG.quick, **fields}.items()}
     config = configs.build({"model.hidden": 8, **dotted}, dataset="cora", method="fedlog", clients=3)
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
     assert isinstance(config.method, FedLoG)
     config.method.begin(clients)

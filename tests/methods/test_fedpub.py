@@ -10,7 +10,6 @@ import torch
 
 from fgl_repro import config as configs
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import World
 from fgl_repro.fl import metrics
 from fgl_repro.fl.clients import Clients
@@ -20,7 +19,8 @@ from fgl_repro.methods.fedpub.method import FedPub, Upload
 from fgl_repro.methods.fedpub.random_graph import random_graph
 from fgl_repro.methods.gcfl import GCFL, State, halves
 from fgl_repro.nn import Views
-from fgl_repro.runs.execute import build_model, federate
+from fgl_repro.runs.execute import federate
+from support import worlds
 
 CPU = torch.device("cpu")
 SPLIT = (0.4, 0.3, 0.3)
@@ -28,12 +28,12 @@ SPLIT = (0.4, 0.3, 0.3)
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("plain", toy_graph, "metis", 3, 0, 0.0, SPLIT, 0)
+    return worlds.build("plain", toy_graph, "metis", 3)
 
 
 @pytest.fixture
 def shared(toy_graph: Graph) -> World:
-    return setting.build("plain", toy_graph, "overlap", 5, 0, 0.0, SPLIT, 0)
+    return worlds.build("plain", toy_graph, "overlap", 5)
 
 
 def make_config(name: str, **overrides: Any) -> configs.Config:
@@ -42,7 +42,7 @@ def make_config(name: str, **overrides: Any) -> configs.Config:
 
 
 def make_clients(world: World, config: configs.Config) -> Clients:
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     return Clients(world, model, config.method, config.protocol, config.seed, Views(CPU))
 
 
@@ -73,7 +73,7 @@ def test_clients_without_rows_do_not_count() -> None:
 
 
 def test_a_new_client_is_averaged_over_models_under_any_protocol(toy_graph: Graph) -> None:
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, SPLIT, 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     assert {probe.average for probe in world.averaged("clients").probes} == {"clients"}
     assert {probe.name: probe.average for probe in world.averaged("pooled").probes}["new_client"] == "clients"
 
@@ -172,7 +172,7 @@ def test_oracle_is_one_client_with_everything(toy_graph: Graph, world: World, va
     """The same weights as Local with a single client, and predictions in the graph the variant names."""
     config = make_config("oracle", **{"method.variant": variant})
     training, found, _ = federate(config, world, CPU)
-    alone = setting.build("plain", toy_graph, "random", 1, 0, 0.0, SPLIT, 0)
+    alone = worlds.build("plain", toy_graph, "random", 1)
     local, measured, _ = federate(make_config("local"), alone, CPU)
     assert all(torch.equal(training.last[name], value) for name, value in local.last.items())
     counts = found["seen_graph"]["last"]["counts"]

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from fgl_repro import config as configs
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedsageplus import method as fedsageplus
@@ -25,6 +24,7 @@ from fgl_repro.nn import view as view_module
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.ragged import grouped
 from fgl_repro.runs.execute import federate
+from support import worlds
 from support.isolation import tampered
 from support.oracles import separate
 
@@ -38,7 +38,7 @@ DENSITY = pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "spa
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
 def begun(world: World, **overrides: object) -> Clients:
@@ -371,7 +371,7 @@ def test_bytes(world: World) -> None:
 
 
 def test_one_client_sends_nothing(toy_graph: Graph) -> None:
-    alone = setting.build("plain", toy_graph, "random", 1, 0, 0.0, (0.4, 0.3, 0.3), 0)
+    alone = worlds.build("plain", toy_graph, "random", 1)
     for variant in FedSagePlus.variants:
         overrides = {**SMALL, "protocol.rounds": 1, "method.variant": variant}
         config = configs.build(dataset="cora", method="fedsageplus", clients=1, overrides=overrides)

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch.func import grad
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.methods.fedlog.matching import Products, Surroundings, feature_loss, gradient_loss, link_dots
 from fgl_repro.nn import SAGE, Views
+from support import worlds
 
 CPU = torch.device("cpu")
 TENSORS = ("W1n", "W1r", "b1", "W2n", "W2r", "b2")
@@ -43,7 +43,7 @@ def test_gradient_loss_equals_gradients_of_single_nodes(
 ) -> None:
     """Value, up to the norm of the graph's own first-layer gradient, and slope with respect to the prompts."""
     monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", sparse_below)
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     graph, rows = world.graph, world.train[::3]
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     rng = torch.Generator().manual_seed(3)
@@ -72,7 +72,7 @@ def test_gradient_loss_equals_gradients_of_single_nodes(
 
 def test_isolated_nodes_match_nothing(toy_graph: Graph) -> None:
     """The released code turns such a client's whole generator into NaN."""
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     here = Surroundings.of(model, Views(CPU), world.graph, world.train)
     alone = here.degree == 0
@@ -83,7 +83,7 @@ def test_isolated_nodes_match_nothing(toy_graph: Graph) -> None:
 
 
 def test_link_dots_and_their_slope(toy_graph: Graph) -> None:
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     here = Surroundings.of(model, Views(CPU), world.graph, world.train)
     vectors = torch.randn(here.x.shape).requires_grad_()

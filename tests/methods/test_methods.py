@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from fgl_repro import config as configs
+from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Message
 from fgl_repro.fl.method import Method
@@ -20,13 +20,14 @@ from fgl_repro.methods.fedntd import FedNTD
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.nn import GCN
 from fgl_repro.runs.execute import execute, federate
+from support import worlds
 from support.isolation import first_upload, make_clients, tampered
 
 CPU = torch.device("cpu")
 
 
 def every_variant() -> Iterator[tuple[str, str]]:
-    for name, cls in sorted(configs.method_classes().items()):
+    for name, cls in sorted(registry.options("method").items()):
         for variant in cls.variants:
             yield name, variant
 
@@ -36,13 +37,13 @@ VARIANTS = [pytest.param(*pair, id="-".join(pair)) for pair in every_variant()]
 
 def make_config(name: str, variant: str, **overrides: object) -> configs.Config:
     dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.lr": 0.01, "model.hidden": 8}
-    dotted |= {f"method.{field}": value for field, value in configs.method_classes()[name].quick.items()}
+    dotted |= {f"method.{field}": value for field, value in registry.options("method")[name].quick.items()}
     return configs.build(dataset="cora", method=name, clients=3, overrides={**dotted, **overrides})
 
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
@@ -58,15 +59,15 @@ def test_two_rounds_on_a_toy_graph(name: str, variant: str, world: World) -> Non
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_open_set_and_plain_worlds(name: str, variant: str, toy_graph: Graph) -> None:
-    for kind, crop in (("open_set", 0.2), ("plain", 0.0)):
-        world = setting.build(kind, toy_graph, "random", 3, 1, crop, (0.4, 0.3, 0.3), 0)
+    for kind, own in (("open_set", {"hops": 1, "crop": 0.2}), ("plain", {})):
+        world = worlds.build(kind, toy_graph, "random", 3, **own)
         _, metrics, _ = federate(make_config(name, variant), world, CPU)
         assert metrics["seen_graph"]["last"]["accuracy"] is not None
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_clients_that_share_nodes(name: str, variant: str, toy_graph: Graph) -> None:
-    world = setting.build("plain", toy_graph, "overlap", 5, 0, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("plain", toy_graph, "overlap", 5)
     training, metrics, _ = federate(make_config(name, variant), world, CPU)
     assert all(np.isfinite(training.curves["loss"]))
     assert metrics["seen_graph"]["last"]["counts"] == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()

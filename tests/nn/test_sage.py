@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.nn import SAGE, Views
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.ops import stack
+from support import worlds
 from support.oracles import separate
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ def test_embeddings_and_gradients_equal_pyg(
     toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
-    world = setting.build("closed_set", toy_graph, "metis", 3, 2, 0.0, (0.4, 0.3, 0.3), 0)
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     graph, model = world.graph, SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     params = stack(model.init(torch.Generator().manual_seed(0)), 3)
     params = {name: (value + torch.randn_like(value) * 0.1).requires_grad_() for name, value in params.items()}

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.split import TEST, global_split
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.batches import Batches
@@ -22,7 +22,8 @@ from fgl_repro.methods.fedsageplus.mending import Generated, MendedGraph, distan
 from fgl_repro.nn import SAGE, Neighbours, SageHalves, Views
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.ops import stack
-from fgl_repro.runs.execute import build_model, federate
+from fgl_repro.runs.execute import federate
+from support import worlds
 from support.isolation import first_upload, tampered
 
 CPU = torch.device("cpu")
@@ -31,14 +32,14 @@ SPLIT = (0.6, 0.2, 0.2)
 
 def run_of(method: str = "fedavg", **overrides: Any) -> configs.Config:
     named = {"protocol": "fedsage", "setting": "global_graph", "partitioner": "louvain", "model": "sage_halves"}
-    quick = {f"method.{name}": value for name, value in configs.method_classes()[method].quick.items()}
+    quick = {f"method.{name}": value for name, value in registry.options("method")[method].quick.items()}
     small = {"protocol.rounds": 2, "protocol.batch": 7, "model.hidden": 8, "protocol.lr": 0.01, **quick}
     return configs.build({**small, **overrides}, dataset="cora", method=method, clients=3, **named)
 
 
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
-    return setting.build("global_graph", toy_graph, "louvain", 3, 0, 0.0, SPLIT, 0)
+    return worlds.build("global_graph", toy_graph, "louvain", 3, ratios=SPLIT)
 
 
 def thinned(graph: Graph) -> Graph:
@@ -136,7 +137,7 @@ def test_two_rounds_and_the_same_again(method: str, world: World) -> None:
 @pytest.mark.parametrize("method", ["fedavg", "locsageplus", "fedsageplus"])
 def test_a_client_trains_on_its_own_data_only(method: str, world: World) -> None:
     """FedSage+ looks at others' features by design; at their labels it does not."""
-    features = not configs.method_classes()[method].shares_features
+    features = not registry.options("method")[method].shares_features
     plain, other = (first_upload(w, run_of(method)) for w in (world, tampered(world, client=0, features=features)))
     for name, value in plain.items():
         assert torch.equal(value[1:], other[name][1:]), name
@@ -167,7 +168,7 @@ def test_global_graph_is_asked_as_k_copies_would_be(world: World) -> None:
     config = run_of("local")
     training, metrics, _ = federate(config, world, CPU)
     probe = world.probes[0]
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     view = model.view(Views(CPU), replace(probe.graph, block=None), probe.rows)
     predicted = model(training.last, view).argmax(-1).flatten()[view.slots].numpy()
     hits = (predicted == probe.graph.labels[probe.rows]).reshape(3, -1).mean(1)
@@ -182,7 +183,7 @@ def test_sampled_tests_are_another_run_and_repeat(world: World) -> None:
     assert configs.key_of(full) != configs.key_of(some)
     results = [federate(config, world, CPU)[1] for config in (full, some, some)]
     assert results[1] == results[2]
-    with pytest.raises(UserError, match=r"model\.fanout=5 is not for model\.name=gcn"):
+    with pytest.raises(UserError, match=r"model\.fanout does not exist: the keys of model are hidden, dropout\."):
         configs.build({"model.fanout": 5}, dataset="cora")
 
 
@@ -218,8 +219,8 @@ def test_distances_fall_if_what_is_lost_comes_back(world: World) -> None:
 
 
 def test_repetitions_draw_their_worlds_anew() -> None:
-    assert [run_of(seed=seed).world_seed for seed in range(3)] == [0, 1, 2]
-    assert {configs.build(dataset="cora", seed=seed).world_seed for seed in range(3)} == {0}
+    assert [run_of(seed=seed).split.seed for seed in range(3)] == [0, 1, 2]
+    assert {configs.build(dataset="cora", seed=seed).split.seed for seed in range(3)} == {0}
 
 
 def test_whole_graphs(real_graph: Callable[..., Graph]) -> None:
@@ -232,7 +233,7 @@ def test_whole_graphs(real_graph: Callable[..., Graph]) -> None:
 
 def test_clients_without_a_fanout_take_all_neighbours(world: World) -> None:
     config = run_of(**{"model.fanout": 0})
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
     batch = next(iter(clients.epoch()))
     assert batch is not None
@@ -254,7 +255,7 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
             return self.model(*given)
 
     config = run_of(**{"model.test_fanout": 5})
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     assert isinstance(model, SageHalves)
     both = [Clients(world, m, config.method, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
     for clients in both:

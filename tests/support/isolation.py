@@ -12,13 +12,12 @@ from fgl_repro import config as configs
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.nn import Views
-from fgl_repro.runs.execute import build_model
 
 CPU = torch.device("cpu")
 
 
 def make_clients(world: World, config: configs.Config) -> Clients:
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     return Clients(world, model, config.method, config.protocol, config.seed, Views(CPU))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,16 +10,41 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings import build
+from fgl_repro.federation.partitioners import Membership
+from fgl_repro.federation.split import Ratios, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
 
 HOPS = {"cora": 2, "citeseer": 3, "pubmed": 1, "photo": 1, "computers": 1}
 SPLIT = (0.4, 0.3, 0.3)
 
 
+def build(
+    setting: str,
+    graph: Graph,
+    partitioner: str,
+    clients: int,
+    seed: int = 0,
+    ratios: Ratios = SPLIT,
+    source: Literal["stream", "fedpub"] = "stream",
+    **parameters: Any,
+) -> World:
+    """The world of a setting and a partitioner by name; ``parameters`` are the setting's."""
+    parts = option("partitioner", partitioner)(clients)
+    world: World = option("setting", setting)(**parameters).build(graph, parts, Split(ratios, seed, source))
+    return world
+
+
+def membership(partitioner: str, graph: Graph, parts: int, seed: int) -> Membership:
+    """What a partitioner makes of a graph."""
+    found: Membership = option("partitioner", partitioner)(parts).divide(graph, parts, seed)
+    return found
+
+
 def world_of(name: str, graph: Graph, clients: int, seed: int = 0, partitioner: str = "published") -> World:
-    return build(name, graph, partitioner, clients, HOPS.get(graph.name, 2), 0.2, SPLIT, seed)
+    own = {"closed_set": {"hops": HOPS.get(graph.name, 2)}, "open_set": {"hops": HOPS.get(graph.name, 2), "crop": 0.2}}
+    return build(name, graph, partitioner, clients, seed, **own.get(name, {}))
 
 
 def probes(world: World) -> dict[str, Probe]:
@@ -48,9 +73,9 @@ def random_graph(num_nodes: int, degree: float, classes: int, seed: int) -> Grap
     )
 
 
-def build_or_skip(*arguments: Any) -> World:
+def build_or_skip(*arguments: Any, **parameters: Any) -> World:
     try:
-        return build(*arguments)
+        return build(*arguments, **parameters)
     except UserError:
         assume(False)
         raise

@@ -13,7 +13,8 @@ import pytest
 from fgl_repro import config as configs
 from fgl_repro.cli import output, request
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
+from fgl_repro.federation.partitioners.overlap import Overlap
+from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.fl.metrics import measure
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact as sheet
@@ -113,8 +114,7 @@ def test_non_overlapping_edges_are_the_printed_ones(real_graph: Callable[..., Gr
 def test_models_that_have_not_learned_have_the_printed_accuracy(real_graph: Callable[..., Graph]) -> None:
     """Table 6 prints 29.94 twice at round 20: predicting one class. It is a function of halves and roles alone."""
     protocol = configs.build(protocol="fedpub").protocol
-    drawn = (0, 0.0, (0.2, 0.4, 0.4), protocol.split_seed, protocol.split_source)
-    test = setting.build("plain", real_graph("cora"), "overlap", 30, *drawn).probes[0]
+    test = Plain().build(real_graph("cora"), Overlap(30), protocol.split_of(0)).probes[0]
     found = [measure(replace(test, average="clients"), np.full(len(test.rows), c))["accuracy"] for c in range(7)]
     assert max(found) == pytest.approx(0.2994, abs=5e-5)
 

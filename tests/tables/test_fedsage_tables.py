@@ -83,7 +83,7 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
 
 def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:
     real_graph("pubmed")
-    common._world.cache_clear()
+    common._WORLDS.clear()
     spec = load("fedsagefig4")
     cell = cell_of(spec, "fedavg", "pubmed", 5)
     point = replace(helpers.measured(0.8), predicted=[[1, 2, 1], [2, 1, 1]])

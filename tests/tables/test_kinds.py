@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings import build
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact as sheet
 from fgl_repro.tables.kinds import bytes as traffic
@@ -18,6 +17,7 @@ from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to, sta
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
+from support.worlds import build
 
 NOTHING = RecordStore("does-not-exist")
 
@@ -132,7 +132,7 @@ def test_gamma_of_one_client_by_class(store: RecordStore, monkeypatch: pytest.Mo
 
 
 def test_counts_of_a_world_add_up(toy_graph: Graph) -> None:
-    world = build("closed_set", toy_graph, "random", 3, 1, 0.0, (0.4, 0.3, 0.3), 0)
+    world = build("closed_set", toy_graph, "random", 3, hops=1)
     found = counts.counted(world)
     for c in range(toy_graph.num_classes):
         for split in counts.SPLITS:
@@ -159,9 +159,9 @@ def test_tables_12_to_16(
     number: int, own: int, new: int, real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
-    common._world.cache_clear()
+    common._WORLDS.clear()
     made = sheet.make(load(f"table{number}"), "fedlog", NOTHING)
-    common._world.cache_clear()
+    common._WORLDS.clear()
     assert made.content.done == made.content.wanted == len(made.content.rows)
     parts = (f"own nodes {own} of ", f"new nodes {new} of ")
     assert all(part in made.content.summary for part in parts), made.content.summary
@@ -186,12 +186,12 @@ def test_sizes(real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPat
 
 def test_without_data_the_numbers_are_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "graph_of", lambda *asked: None)
-    common._world.cache_clear()
+    common._WORLDS.clear()
     for name in ("table10", "table12"):
         content = sheet.make(load(name), "fedlog", NOTHING).content
         assert content.done == 0
         assert content.wanted == len(content.rows) > 0
-    common._world.cache_clear()
+    common._WORLDS.clear()
     assert statistics.printed("fedlog/table_10.csv")["cora", "nodes"] == 2708
 
 

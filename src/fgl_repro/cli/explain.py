@@ -7,9 +7,9 @@ import re
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from fgl_repro.config import options
+from fgl_repro.config import GROUPS, options
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.schema import GROUPS, unknown
+from fgl_repro.core.schema import unknown
 
 NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
 

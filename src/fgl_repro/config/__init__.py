@@ -4,22 +4,19 @@ from fgl_repro.config.checks import check
 from fgl_repro.config.compose import (
     build,
     conf_dir,
-    from_science,
-    method_classes,
     options,
     override,
     register,
     typed,
     unchecked,
 )
-from fgl_repro.config.identity import as_plain, cell_of, digest, key_of, science
-from fgl_repro.core.schema import AXES, GROUPS, Config, ProtocolConfig
+from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, science
+from fgl_repro.config.schema import AXES, GROUPS, Config
 
 __all__ = [
     "AXES",
     "GROUPS",
     "Config",
-    "ProtocolConfig",
     "as_plain",
     "build",
     "cell_of",
@@ -28,7 +25,6 @@ __all__ = [
     "digest",
     "from_science",
     "key_of",
-    "method_classes",
     "options",
     "override",
     "register",

@@ -1,13 +1,11 @@
-"""The typed configuration: registration of methods by scanning, and composition."""
+"""The typed configuration: what Hydra needs to know of the options, and composition."""
 
 from __future__ import annotations
 
 import copy
-import importlib
 import os
-import pkgutil
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, make_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.config.checks import check
+from fgl_repro.config.schema import GROUPS, Config
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.schema import AXES, GROUPS, Config, converted, types_of, unknown
-from fgl_repro.fl.method import Method
+from fgl_repro.core.registry import PACKAGES
+from fgl_repro.core.schema import converted, types_of, unknown
+from fgl_repro.nn.architectures.auto import Auto
 
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
 """Variables that the yaml files read."""
@@ -34,47 +35,30 @@ def conf_dir() -> Path:
     return checkout if checkout.is_dir() else here.parents[1] / "conf"
 
 
-@cache
-def method_classes() -> dict[str, type[Method]]:
-    """Every method found in ``fgl_repro.methods``, by name. A new method is a new file there."""
-    package = importlib.import_module("fgl_repro.methods")
-    found: dict[str, type[Method]] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        for item in vars(importlib.import_module(f"fgl_repro.methods.{module.name}")).values():
-            if isinstance(item, type) and issubclass(item, Method) and "name" in vars(item):
-                found[item.name] = item
-    return found
-
-
 def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_dataset:{cora:0.01,default:0.001}}``: the entry of the run's data set."""
-    return _entry(table, "dataset", _root_.dataset.name)
+    return _entry(table, "dataset", _name(_root_, "dataset"))
 
 
 def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_method:{local:0.001,default:0.01}}``: the entry of the run's method."""
-    return _entry(table, "method", getattr(_method_of(_root_), "name", ""))
+    return _entry(table, "method", _name(_root_, "method"))
 
 
 def _by_cell(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_cell:{fedlog-cora-5:3,default:1}}``: the entry of the run's method, data set and clients."""
-    method = getattr(_method_of(_root_), "name", "")
-    return _entry(table, "cell", f"{method}-{_root_.dataset.name}-{_root_.partitioner.clients}")
+    names = (_name(_root_, "method"), _name(_root_, "dataset"), _root_.partitioner.clients)
+    return _entry(table, "cell", "-".join(map(str, names)))
 
 
 def _by_partitioner(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_partitioner:{overlap:5,default:3}}``: the entry of the run's partitioner."""
-    return _entry(table, "partitioner", _root_.partitioner.name)
+    return _entry(table, "partitioner", _name(_root_, "partitioner"))
 
 
-def _architecture(*, _root_: DictConfig) -> Any:
-    """Resolver ``${architecture:}``: the model on which the run's method is built."""
-    return getattr(_method_of(_root_), "models", ("gcn",))[0]
-
-
-def _method_of(root: DictConfig) -> type | None:
-    """Class of the chosen method; None where none is chosen, which is refused in better words later."""
-    return None if OmegaConf.is_missing(root, "method") else OmegaConf.get_type(root.method)
+def _name(root: DictConfig, axis: str) -> str:
+    """Name of an axis' option; empty where none is chosen, which is refused in better words later."""
+    return "" if OmegaConf.is_missing(root, axis) else getattr(OmegaConf.get_type(root[axis]), "name", "")
 
 
 def _entry(table: DictConfig, axis: str, name: str) -> Any:
@@ -89,14 +73,19 @@ def register() -> None:
     OmegaConf.register_new_resolver("by_method", _by_method, replace=True)
     OmegaConf.register_new_resolver("by_cell", _by_cell, replace=True)
     OmegaConf.register_new_resolver("by_partitioner", _by_partitioner, replace=True)
-    OmegaConf.register_new_resolver("architecture", _architecture, replace=True)
     store = ConfigStore.instance()
-    store.store(name="_schema", node=Config)
-    for f in fields(Config):
-        if f.name in GROUPS and f.name != "method":
-            store.store(group=f.name, name="_schema", node=f.default_factory)
-    for name, cls in method_classes().items():
-        store.store(group="method", name=f"_{name}", node=cls)
+    loose = [(f.name, Any if f.name in PACKAGES else types_of(Config)[f.name], f) for f in fields(Config)]
+    store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
+    for group in GROUPS:
+        for name, node in schemas(group).items():
+            store.store(group=group, name=name, node=node)
+
+
+def schemas(group: str) -> dict[str, type]:
+    """What a yaml of ``group`` may begin with: ``_NAME`` for each option of an axis, else ``_schema``."""
+    if group in PACKAGES:
+        return {f"_{name}": option for name, option in registry.options(group).items()}
+    return {"_schema": types_of(Config)[group]}
 
 
 def typed(cfg: DictConfig) -> Config:
@@ -119,9 +108,15 @@ def _typed(cfg: DictConfig) -> Config:
         node = cfg[f.name]
         values[f.name] = OmegaConf.to_object(node) if OmegaConf.is_config(node) else node
         if isinstance(values[f.name], dict):
-            raise UserError(f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [_schema, _self_]`.")
+            names = " or ".join(schemas(f.name))
+            raise UserError(
+                f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [NAME, _self_]`, "
+                f"NAME being {names}."
+            )
         if f.name in GROUPS:
             _known(node, f"{f.name}.", type(values[f.name]))
+    if isinstance(values["model"], Auto):
+        values["model"] = values["model"].of(values["method"].models)
     return Config(**values)
 
 
@@ -217,7 +212,8 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
             setattr(target, last, converted(types_of(target.__class__)[last], value))
         except ValidationError as error:
             raise UserError(f"{dotted}={value}: {str(error).splitlines()[0]}.") from None
-    out.method = replace(out.method)  # its own checks, again
+    for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
+        setattr(out, group, replace(getattr(out, group)))  # its own checks, again
     return check(out)
 
 
@@ -225,21 +221,3 @@ def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:
     if name not in types_of(target.__class__) or is_dataclass(getattr(target, name)) != group:
         raise UserError(unknown(dotted, target.__class__))
     return getattr(target, name)
-
-
-def from_science(identity: Mapping[str, Any]) -> Config:
-    """The config whose science a record holds, with today's defaults for all that is not science.
-
-    Raises:
-        UserError: This version does not know the method, or a setting of it.
-    """
-    method = dict(identity["method"])
-    name = method.pop("name")
-    if name not in method_classes():
-        raise UserError(f"method {name} of the record is not in this version.")
-    schema: dict[str, Any] = {f.name: f.default_factory for f in fields(Config)}
-    try:
-        axes = {axis: schema[axis](**identity[axis]) for axis in AXES if axis != "method"}
-        return Config(**axes, method=method_classes()[name](**method), seed=identity["seed"])
-    except TypeError as error:
-        raise UserError(f"the record was made by a version with other settings ({error}).") from None

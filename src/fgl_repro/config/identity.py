@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from fgl_repro.core.schema import AXES, Config
-
-
-def _science(value: Any) -> Any:
-    if is_dataclass(value):
-        hashed = [f for f in fields(value) if f.metadata.get("science", True)]
-        known = [f.name for f in hashed if not f.metadata.get("added") or getattr(value, f.name) != f.default]
-        return {name: _science(getattr(value, name)) for name in known}
-    return list(value) if isinstance(value, list | tuple) else value
+from fgl_repro.config.schema import AXES, Config
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import options
+from fgl_repro.fl.protocol import Protocol
 
 
 def science(config: Config) -> dict[str, Any]:
     """The identity of a run as plain JSON types: the six axes and the seed, without what cannot change a number."""
-    out = {axis: _science(getattr(config, axis)) for axis in AXES}
-    out["method"] = {"name": config.method.name, **out["method"]}
-    out["seed"] = config.seed
-    return out
+    return {**{axis: getattr(config, axis).identity() for axis in AXES}, "seed": config.seed}
+
+
+def from_science(identity: Mapping[str, Any]) -> Config:
+    """The config whose science a record holds, with today's defaults for all that is not science.
+
+    Raises:
+        UserError: This version does not know an option of it, or a value of one.
+    """
+    return Config(**{axis: _from(axis, identity[axis]) for axis in AXES}, seed=identity["seed"])
+
+
+def _from(axis: str, part: Mapping[str, Any]) -> Any:
+    if axis == "protocol":
+        return Protocol.from_identity(part)
+    name = part["world" if axis == "setting" else "name"]
+    if name not in options(axis):
+        raise UserError(f"{axis} {name} of the record is not in this version.")
+    return options(axis)[name].from_identity(part)
 
 
 def digest(identity: dict[str, Any]) -> str:
@@ -44,7 +55,6 @@ def cell_of(config: Config) -> str:
 
 
 def as_plain(config: Config) -> dict[str, Any]:
-    """Whole config as plain containers, for display and W&B."""
+    """Whole config as plain containers, with the constants of its options, for display and W&B."""
     out = asdict(config)
-    out["method"] = {"name": config.method.name, **asdict(config.method)}
-    return out
+    return {group: getattr(config, group).constants() | out[group] if group in AXES else out[group] for group in out}

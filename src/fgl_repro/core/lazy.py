@@ -1,11 +1,11 @@
-"""Torch and what needs it, imported on first use: ``--cfg job`` and shell completion must not wait for them."""
+"""Torch and scipy, imported on first use: ``--cfg job`` and shell completion must not wait for them."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["functional", "lazy", "torch"]
+__all__ = ["functional", "lazy", "sparse", "torch"]
 
 
 class _Lazy:
@@ -22,8 +22,10 @@ def lazy(name: str) -> Any:
 
 
 if TYPE_CHECKING:
+    import scipy.sparse as sparse
     import torch
     import torch.nn.functional as functional
 else:
+    sparse = lazy("scipy.sparse")
     torch = lazy("torch")
     functional = lazy("torch.nn.functional")

@@ -1,12 +1,68 @@
-"""Finding things by the module they live in: a new partitioner or world is one new file, and no edit elsewhere."""
+"""Finding things by the module they live in, or by an installed package that announces them: no list names them.
+
+A data set, partitioner, setting, model or method is a class (:class:`~fgl_repro.core.schema.Option`) in a module of its
+axis' package here, or in any installed package with an entry point of that axis' group (``fgl_repro.methods``, ...).
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import Option
+
+PACKAGES = {
+    "dataset": "fgl_repro.data.sources",
+    "partitioner": "fgl_repro.federation.partitioners",
+    "setting": "fgl_repro.federation.settings",
+    "model": "fgl_repro.nn.architectures",
+    "method": "fgl_repro.methods",
+}
+"""Where the options of each axis live. The entry points of other packages are in the group ``fgl_repro.<axis>s``."""
+
+
+@cache
+def options(axis: str) -> dict[str, type[Any]]:
+    """Every option of an axis by its name: those of this package in the order of its modules, then announced ones.
+
+    Raises:
+        UserError: What another package announces cannot be imported, is no option of that axis, or takes a name that
+            is taken.
+    """
+    found: dict[str, type[Any]] = {}
+    for module in iter_modules(import_module(PACKAGES[axis]).__path__, f"{PACKAGES[axis]}."):
+        for item in vars(import_module(module.name)).values():
+            if _is_option(item, axis):
+                found[item.name] = item
+    for point in sorted(entry_points(group=f"fgl_repro.{axis}s"), key=lambda point: point.name):
+        try:
+            item = point.load()
+        except Exception as error:
+            raise UserError(f"the installed {axis} {point.name} ({point.value}) cannot be loaded: {error}.") from error
+        if not _is_option(item, axis):
+            raise UserError(f"the installed {axis} {point.name} ({point.value}) is no class of a {axis} with a name.")
+        if found.setdefault(item.name, item) is not item:
+            raise UserError(f"the installed {axis} {point.name} ({point.value}) takes the name {item.name}: rename it.")
+    return found
+
+
+def _is_option(item: object, axis: str) -> bool:
+    return isinstance(item, type) and issubclass(item, Option) and "name" in vars(item) and item.axis == axis
+
+
+def option(axis: str, name: str) -> type[Any]:
+    """The class called ``name``.
+
+    Raises:
+        UserError: There is none; the message lists those there are.
+    """
+    if name not in options(axis):
+        raise UserError(f"{axis} {name} does not exist: choose from {', '.join(sorted(options(axis)))}.")
+    return options(axis)[name]
 
 
 def find(package: str, name: str, attribute: str, option: str) -> Any:

@@ -17,7 +17,7 @@ def load(name: str, cache: Path, features: str = "row", component: str = "larges
     """The graph of data set ``name``, from the cache or else from its raw files.
 
     Args:
-        name: One of ``NAMES``.
+        name: One of ``NAMES``, or of a package of one's own.
         cache: Folder for downloads and processed graphs; created if missing.
         features: ``row`` for row-normalised features (FED-PUB's), ``raw`` for the data set's own values.
         component: ``largest`` for the largest connected component, ``whole`` for every node of the files.
@@ -25,6 +25,7 @@ def load(name: str, cache: Path, features: str = "row", component: str = "larges
     Raises:
         UserError: Unknown name, no source has the data, or a file is not what it should be.
     """
-    from fgl_repro.data import process
+    from fgl_repro.core.registry import option
 
-    return process.load(name, cache, features, component)
+    graph: Graph = option("dataset", name)(features, component).load(cache)
+    return graph

@@ -12,7 +12,6 @@ from typing import Any
 from fgl_repro.core.errors import UserError
 
 STORED = Path(__file__).parent / "stored"
-NAMES = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics", "actor", "arxiv")
 FEATURES = ("row", "raw")
 COMPONENTS = ("largest", "whole")
 
@@ -61,3 +60,7 @@ def package_sha256() -> dict[str, str]:
 def _table() -> dict[str, Any]:
     table: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
     return table
+
+
+NAMES = tuple(_table()["datasets"])
+"""Data sets of which anything is known, in the order in which tables have them."""

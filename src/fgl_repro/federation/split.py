@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
 from fgl_repro.core.errors import UserError
@@ -14,6 +19,35 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 UNUSED = 3  # in the graph, but neither trained on nor measured; only worlds that thin the training nodes have such
 
 Ratios = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a world is drawn: who trains, validates and tests, and the seed of that and of all else that is drawn.
+
+    Attributes:
+        ratios: Shares of training, validation and test nodes.
+        seed: Seed of the roles, of cropped or thinned nodes, of parts that are drawn at random.
+        source: Who draws the roles: ``stream``, we, or ``fedpub``, that paper's released generator.
+    """
+
+    ratios: Ratios
+    seed: int
+    source: Literal["stream", "fedpub"] = "stream"
+
+    def __post_init__(self) -> None:
+        check_ratios(self.ratios)
+
+    def roles(self, name: str, num_nodes: int, clients: int, overlapping: bool) -> np.ndarray:
+        """Role of each node of the graph ``name`` with N nodes, int8 ``[N]``.
+
+        Args:
+            clients: Number of clients, which the released generator draws by.
+            overlapping: Whether they share nodes; so is this.
+        """
+        if self.source == "stream":
+            return global_split(num_nodes, self.ratios, self.seed)
+        return released_split(name, num_nodes, self.ratios, self.seed, clients, overlapping)
 
 
 def global_split(num_nodes: int, ratios: Ratios, seed: int) -> np.ndarray:
@@ -53,7 +87,8 @@ def released_split(name: str, num_nodes: int, ratios: Ratios, seed: int, clients
 
 
 def _roles(order: np.ndarray, ratios: Ratios) -> np.ndarray:
-    train, _, test = check_ratios(ratios)
+    check_ratios(ratios)
+    train, _, test = ratios
     num_nodes = len(order)
     first = round(train * num_nodes)
     roles = np.full(num_nodes, VALIDATION, dtype=np.int8)
@@ -62,11 +97,10 @@ def _roles(order: np.ndarray, ratios: Ratios) -> np.ndarray:
     return roles
 
 
-def check_ratios(ratios: Ratios) -> Ratios:
-    """``ratios`` unchanged, or a UserError."""
-    if len(ratios) != 3 or min(ratios) < 0 or abs(sum(ratios) - 1) > 1e-6 or ratios[0] == 0:
+def check_ratios(ratios: Sequence[float]) -> None:
+    """Refuse shares that are no three, no whole, or leave nothing to train on or to select a round by."""
+    if len(ratios) != 3 or not math.isclose(sum(ratios), 1, abs_tol=1e-6) or min(ratios) < 0 or 0 in ratios[:2]:
         raise UserError(
-            f"protocol.split={list(ratios)} must be three shares [train, validation, test] "
-            "that sum to 1, with train above 0."
+            f"protocol.split={list(ratios)} must be three shares (train, validation, test) that sum to 1, "
+            "with train and validation above 0."
         )
-    return ratios

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 
+from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import Graph, induced
 
 Average = Literal["pooled", "clients"]

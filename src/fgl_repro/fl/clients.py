@@ -19,9 +19,9 @@ from fgl_repro.nn.ops import stack
 from fgl_repro.nn.sampling import Neighbours
 
 if TYPE_CHECKING:
-    from fgl_repro.core.schema import ProtocolConfig
     from fgl_repro.federation.world import UnionGraph, World
     from fgl_repro.fl.method import Method
+    from fgl_repro.fl.protocol import Protocol
     from fgl_repro.nn.view import View, Views
 
 
@@ -48,7 +48,7 @@ class Clients:
     state: Any
     last_loss: Tensor
 
-    def __init__(self, world: World, model: Model, method: Method, protocol: ProtocolConfig, seed: int, views: Views):
+    def __init__(self, world: World, model: Model, method: Method, protocol: Protocol, seed: int, views: Views):
         device = views.device
         self.world, self.method, self.seed, self.views = world, method, seed, views
         self.model = method.network(model)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro import nn
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import Option
 from fgl_repro.fl.messages import Exchange, Message
 
 if TYPE_CHECKING:
@@ -27,33 +28,29 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Method:
+class Method(Option):
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
     Attributes:
-        models: Architectures it can train, its paper's own first: ``model=auto`` takes that one.
+        models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
+            first.
         choices: Values that hyper-parameters given by a word may take.
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
-        revision: Raised by hand when behaviour changes on purpose; part of a run's key.
     """
 
-    name: ClassVar[str]
+    axis: ClassVar[str] = "method"
     display: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     shares_features: ClassVar[bool] = False
     batched: ClassVar[bool] = True
-    models: ClassVar[tuple[str, ...]] = ("gcn", "sage", "sage_halves")
+    models: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     quick: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     variant: str = "paper"
-    revision: int = 1
-
-    def __post_init__(self) -> None:
-        self.check()
 
     def check(self) -> None:
         """Refuse hyper-parameters that do not exist.
@@ -61,23 +58,11 @@ class Method:
         Raises:
             UserError: ``variant`` is none of ``variants``, or another word none of its ``choices``.
         """
-        for name, known in self.choices.items():
-            if getattr(self, name) not in known:
-                raise UserError(
-                    f"method.{name}={getattr(self, name)} is unknown to {self.name}: choose {' or '.join(known)}."
-                )
+        self.one_of(**self.choices)
         if self.variant not in self.variants:
             raise UserError(
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
             )
-
-    def at_least(self, least: int, *names: str) -> None:
-        """Refuse hyper-parameters below ``least``, and infinite ones, with a :class:`UserError`."""
-        for name in names:
-            if not least <= getattr(self, name) < float("inf"):
-                raise UserError(
-                    f"method.{name}={getattr(self, name)} is out of range for {self.name}: give at least {least}."
-                )
 
     def world(self, world: World) -> World:
         """What is trained on; default: what the clients have. One model for all may answer probes of many clients."""

@@ -44,6 +44,10 @@ class FedED(FedAvg):
     lam: float = 0.1
     suppression: float = 0.005
 
+    def check(self) -> None:
+        super().check()
+        self.at_least(0, "lam", "suppression")
+
     def remember(self, clients: Clients, round: int) -> Tensor:
         return clients.frozen_logits()
 

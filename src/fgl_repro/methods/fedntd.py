@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import functional as F
 from fgl_repro.core.lazy import torch
 from fgl_repro.methods.fedavg import FedAvg
@@ -36,6 +37,12 @@ class FedNTD(FedAvg):
     variant: str = "paper"
     beta: float = 1.0
     tau: float = 1.0
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(0, "beta")
+        if not 0 < self.tau < float("inf"):
+            raise UserError(f"method.tau={self.tau} is no temperature: give a number above 0.")
 
     def remember(self, clients: Clients, round: int) -> Tensor:
         return clients.frozen_logits()

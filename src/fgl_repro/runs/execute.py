@@ -13,15 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro import data
 from fgl_repro.config import Config
 from fgl_repro.core.device import pick_device, prepare
-from fgl_repro.federation import settings as setting
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import measure
 from fgl_repro.fl.rounds import Report, Training, train
-from fgl_repro.nn import GCN, SAGE, Model, Params, SageHalves, View, Views
+from fgl_repro.nn import Params, View, Views
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
 
@@ -50,19 +48,8 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     start = time.perf_counter()
     device = pick_device(config.runtime.device, slot)
     prepare(device, config.runtime.threads, config.runtime.deterministic)
-    graph = data.load(config.dataset.name, Path(config.paths.cache), config.dataset.features, config.dataset.component)
-    world = setting.build(
-        config.setting.world,
-        graph,
-        config.partitioner.name,
-        config.partitioner.clients,
-        config.setting.hops,
-        config.setting.crop,
-        (config.protocol.split[0], config.protocol.split[1], config.protocol.split[2]),
-        config.world_seed,
-        config.protocol.split_source,
-        setting.Imbalance(config.setting.target, config.setting.rate, config.setting.tail_degree),
-    )
+    graph = config.dataset.load(Path(config.paths.cache))
+    world = config.setting.build(graph, config.partitioner, config.split)
     ready = time.perf_counter()
     training, metrics, probing = federate(config, world, device, report)
     done = time.perf_counter()
@@ -104,7 +91,7 @@ def federate(
     """
     world = config.method.world(world.averaged(cast(Average, config.protocol.average)))
     views = Views(device)
-    model = build_model(config, world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     clients = Clients(world, model, config.method, config.protocol, config.seed, views)
     prober = Prober(world, clients, views)
     training = train(
@@ -119,16 +106,6 @@ def federate(
     start = time.perf_counter()
     metrics = prober.both(training)
     return training, metrics, time.perf_counter() - start
-
-
-def build_model(config: Config, num_features: int, num_classes: int) -> Model:
-    """The stacked architecture of ``config.model``."""
-    said = config.model
-    sizes = (num_features, num_classes, said.hidden, said.dropout)
-    if said.name == "gcn":
-        return GCN(*sizes)
-    models = {"sage": SAGE, "sage_halves": SageHalves}
-    return models[said.name](*sizes, said.fanout, said.test_fanout)
 
 
 class Prober:

@@ -217,10 +217,10 @@ class TableSpec:
 
         The shorter runs have keys of their own, so they can never be taken for the table's.
         """
-        from fgl_repro.config import method_classes
+        from fgl_repro.core.registry import options
 
         def short(row: Row) -> Row:
-            quick = {f"method.{name}": value for name, value in method_classes()[row.method].quick.items()}
+            quick = {f"method.{name}": value for name, value in options("method")[row.method].quick.items()}
             return replace(row, overrides={"protocol.rounds": 2, **quick, **row.overrides})
 
         rows = tuple(map(short, self.rows))

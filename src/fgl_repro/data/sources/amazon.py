@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fgl_repro.data.dataset import Published
 from fgl_repro.data.sources.source import Source, through_pyg
 
 _URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -17,4 +21,13 @@ def _source(title: str) -> Source:
     )
 
 
-SOURCES = {title.lower(): _source(title) for title in ("Photo", "Computers")}
+@dataclass
+class Photo(Published):
+    name: ClassVar[str] = "photo"
+    source: ClassVar[Source] = _source("Photo")
+
+
+@dataclass
+class Computers(Published):
+    name: ClassVar[str] = "computers"
+    source: ClassVar[Source] = _source("Computers")

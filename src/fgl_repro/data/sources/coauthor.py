@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fgl_repro.data.dataset import Published
 from fgl_repro.data.sources.source import Source, through_pyg
 
 _URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -17,4 +21,13 @@ def _source(title: str, short: str) -> Source:
     )
 
 
-SOURCES = {"cs": _source("CS", "cs"), "physics": _source("Physics", "phy")}
+@dataclass
+class CS(Published):
+    name: ClassVar[str] = "cs"
+    source: ClassVar[Source] = _source("CS", "cs")
+
+
+@dataclass
+class Physics(Published):
+    name: ClassVar[str] = "physics"
+    source: ClassVar[Source] = _source("Physics", "phy")

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
+from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.data.dataset import Published
 from fgl_repro.data.sources.source import RawGraph, Source
 
 _FILES = tuple(f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list"))
@@ -42,12 +45,13 @@ def read(folder: Path) -> RawGraph:
     return RawGraph(sp.csr_matrix(features, dtype=np.float32), edges, labels, num_classes=int(labels.max()) + 1)
 
 
-SOURCES = {
-    "arxiv": Source(
+@dataclass
+class Arxiv(Published):
+    name: ClassVar[str] = "arxiv"
+    source: ClassVar[Source] = Source(
         folder="ogbn_arxiv/raw",
         archive="http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
         urls={file: f"arxiv/raw/{file}" for file in _FILES},
         pinned=False,
         read=lambda root: read(root / "ogbn_arxiv" / "raw"),
     )
-}

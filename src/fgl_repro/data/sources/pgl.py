@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
+from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.catalog import STORED, package_sha256
 from fgl_repro.data.sources.source import RawGraph, unzipped
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fgl_repro.data.dataset import Published
 from fgl_repro.data.sources.source import Source, through_pyg
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -18,4 +22,19 @@ def _source(title: str) -> Source:
     )
 
 
-SOURCES = {title.lower(): _source(title) for title in ("Cora", "CiteSeer", "PubMed")}
+@dataclass
+class Cora(Published):
+    name: ClassVar[str] = "cora"
+    source: ClassVar[Source] = _source("Cora")
+
+
+@dataclass
+class CiteSeer(Published):
+    name: ClassVar[str] = "citeseer"
+    source: ClassVar[Source] = _source("CiteSeer")
+
+
+@dataclass
+class PubMed(Published):
+    name: ClassVar[str] = "pubmed"
+    source: ClassVar[Source] = _source("PubMed")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+
+from fgl_repro.core.lazy import sparse as sp
 
 
 @dataclass(frozen=True)

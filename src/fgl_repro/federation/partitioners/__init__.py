@@ -1,20 +1,17 @@
-"""Partitioners: which nodes of a graph each client gets. One module a partitioner, found by its name."""
+"""Partitioners: which nodes of a graph each client gets. One file a partitioner, found by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.core.schema import Option
 from fgl_repro.data.graph import Graph, array_hash
-
-#: ``assign(graph, parts, seed)`` of a partitioner module, and where it came from: part of each node ``[N]``, or, where
-#: parts may share nodes, the ascending nodes of each.
-Assign = Callable[[Graph, int, int], tuple[np.ndarray | list[np.ndarray], str]]
 
 
 @dataclass(frozen=True)
@@ -37,39 +34,58 @@ class Membership:
     sizes: tuple[int, ...]
 
 
-def membership(name: str, graph: Graph, parts: int, seed: int) -> Membership:
-    """Divide ``graph`` into ``parts`` with the partitioner ``name``.
+@dataclass
+class Partitioner(Option):
+    """How a graph is divided among ``clients``. Subclasses add their parameters and override ``assign``.
 
-    Args:
-        name: Module of this package (``published``, ``metis``, ``random``, ``overlap``, ...).
-        graph: Graph to divide.
-        parts: Number of parts; a setting with a new client asks for one more than there are clients.
-        seed: Seed of partitioners that draw at random; stored memberships ignore it.
-
-    Raises:
-        UserError: Unknown partitioner, fewer than one part, more parts than nodes, or an empty part.
+    Attributes:
+        overlapping: Whether parts may share nodes.
+        clients: Number of clients K that train.
     """
-    assign: Assign = scan.find(__name__, name, "assign", "partitioner.name")
-    if parts < 1:
-        raise UserError(f"{parts} parts were asked for; partitioner.clients must be at least 1.")
-    if parts > graph.num_nodes:
-        raise UserError(
-            f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts; lower partitioner.clients."
-        )
-    assigned, source = assign(graph, parts, seed)
-    if isinstance(assigned, np.ndarray):
-        hashed: tuple[np.ndarray, ...] = (assigned.astype("u1" if parts <= 256 else "<u2"),)
-        nodes = tuple(np.flatnonzero(assigned == k) for k in range(parts))
-    else:
-        nodes = tuple(assigned)
-        hashed = (np.array([len(own) for own in nodes], dtype="<i4"), np.concatenate(nodes).astype("<i4"))
-    sizes = tuple(len(own) for own in nodes)
-    if min(sizes) == 0:
-        raise UserError(
-            f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty; "
-            "lower partitioner.clients or take another partitioner.name."
-        )
-    return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)
+
+    axis: ClassVar[str] = "partitioner"
+    overlapping: ClassVar[bool] = False
+
+    clients: int = 3
+
+    def check(self) -> None:
+        if self.clients < 1:
+            raise UserError(f"partitioner.clients={self.clients} is not a federation: give at least one client.")
+
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray | list[np.ndarray], str]:
+        """Part of each node ``[N]``, or, where parts may share nodes, the ascending nodes of each; and who says so.
+
+        Args:
+            graph: Graph to divide.
+            parts: Number of parts.
+            seed: Seed of whatever is drawn at random; stored memberships ignore it.
+        """
+        raise NotImplementedError(f"the partitioner {self.name} assigns nothing")
+
+    def divide(self, graph: Graph, parts: int, seed: int) -> Membership:
+        """Divide ``graph`` into ``parts``; a setting with a new client wants one more than there are clients.
+
+        Raises:
+            UserError: More parts than nodes, or an empty part.
+        """
+        if parts > graph.num_nodes:
+            raise UserError(
+                f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts; lower partitioner.clients."
+            )
+        assigned, source = self.assign(graph, parts, seed)
+        if isinstance(assigned, np.ndarray):
+            hashed: tuple[np.ndarray, ...] = (assigned.astype("u1" if parts <= 256 else "<u2"),)
+            nodes = tuple(np.flatnonzero(assigned == k) for k in range(parts))
+        else:
+            nodes = tuple(assigned)
+            hashed = (np.array([len(own) for own in nodes], dtype="<i4"), np.concatenate(nodes).astype("<i4"))
+        sizes = tuple(len(own) for own in nodes)
+        if min(sizes) == 0:
+            raise UserError(
+                f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty; "
+                "lower partitioner.clients or take another partitioner."
+            )
+        return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)
 
 
 def edge_cut(graph: Graph, nodes: Sequence[np.ndarray]) -> int:

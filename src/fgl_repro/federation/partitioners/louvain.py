@@ -14,12 +14,15 @@ The code's Louvain is python-louvain, unseeded; this one is networkx's, with the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import ClassVar
 
 import numpy as np
 
 from fgl_repro.core.streams import stream_seed
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import Partitioner
 
 DELTA = 20
 """By how many nodes pieces are smaller, and owners may grow larger, than S; at most half of S."""
@@ -36,18 +39,22 @@ def communities(graph: Graph, seed: int) -> list[np.ndarray]:
     return sorted(arrays, key=lambda nodes: (-len(nodes), int(nodes[0])))
 
 
-def assign(graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-    """Owners of about equal size, int64 ``[N]``; one part is the whole graph."""
-    size = graph.num_nodes // parts
-    delta = min(DELTA, size // 2)
-    source = f"Louvain (networkx {version('networkx')}), pieces of at most N/M - {delta}, packed"
-    if parts == 1:
-        return np.zeros(graph.num_nodes, dtype=np.int64), source
-    part = np.empty(graph.num_nodes, dtype=np.int64)
-    found = communities(graph, stream_seed("louvain", seed) % 2**32)
-    for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
-        part[nodes] = owner
-    return repaired(part, graph.labels, parts), f"{source}, {LEAST} nodes of each class"
+@dataclass
+class Louvain(Partitioner):
+    name: ClassVar[str] = "louvain"
+
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+        """Owners of about equal size, int64 ``[N]``; one part is the whole graph."""
+        size = graph.num_nodes // parts
+        delta = min(DELTA, size // 2)
+        source = f"Louvain (networkx {version('networkx')}), pieces of at most N/M - {delta}, packed"
+        if parts == 1:
+            return np.zeros(graph.num_nodes, dtype=np.int64), source
+        part = np.empty(graph.num_nodes, dtype=np.int64)
+        found = communities(graph, stream_seed("louvain", seed) % 2**32)
+        for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
+            part[nodes] = owner
+        return repaired(part, graph.labels, parts), f"{source}, {LEAST} nodes of each class"
 
 
 def cut(found: list[np.ndarray], most: int) -> list[np.ndarray]:

@@ -6,28 +6,36 @@ random order, one to each client in turn, so that clients get equally many commu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.partitioners.louvain import communities
 
 
-def assign(graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-    """Part of each node, int64 ``[N]``.
+@dataclass
+class LouvainMerged(Partitioner):
+    name: ClassVar[str] = "louvain_merged"
 
-    Raises:
-        UserError: There are fewer communities than ``parts``.
-    """
-    found = communities(graph, seed)
-    if len(found) < parts:
-        raise UserError(
-            f"{graph.name} has {len(found)} Louvain communities, too few for {parts} parts; lower partitioner.clients."
-        )
-    part = np.empty(graph.num_nodes, dtype=np.int64)
-    for place, number in enumerate(numpy_rng("louvain", seed).permutation(len(found))):
-        part[found[number]] = place % parts
-    return part, f"{len(found)} Louvain communities of networkx {version('networkx')}, merged"
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+        """Part of each node, int64 ``[N]``.
+
+        Raises:
+            UserError: There are fewer communities than ``parts``.
+        """
+        found = communities(graph, seed)
+        if len(found) < parts:
+            raise UserError(
+                f"{graph.name} has {len(found)} Louvain communities, too few for {parts} parts; "
+                "lower partitioner.clients."
+            )
+        part = np.empty(graph.num_nodes, dtype=np.int64)
+        for place, number in enumerate(numpy_rng("louvain", seed).permutation(len(found))):
+            part[found[number]] = place % parts
+        return part, f"{len(found)} Louvain communities of networkx {version('networkx')}, merged"

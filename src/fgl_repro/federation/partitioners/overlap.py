@@ -10,35 +10,42 @@ are ascending here.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.fedpub_draws import turns_before
-from fgl_repro.federation.partitioners import published
+from fgl_repro.federation.partitioners import Partitioner, published
 
 HALVES = 5
 
 
-def assign(graph: Graph, parts: int, seed: int) -> tuple[list[np.ndarray], str]:
-    """Nodes of each of ``parts`` halves, ascending int64.
+@dataclass
+class Overlap(Partitioner):
+    name: ClassVar[str] = "overlap"
+    overlapping: ClassVar[bool] = True
 
-    Raises:
-        UserError: ``parts`` is no multiple of five.
-    """
-    if parts % HALVES:
-        raise UserError(
-            f"partitioner.name=overlap makes {HALVES} clients of each part and cannot make {parts}: "
-            f"choose a multiple of {HALVES} for partitioner.clients, in a setting without a new client."
-        )
-    part, source = published.assign(graph, parts // HALVES, seed)
-    rng = random.Random(seed)
-    for name, count in turns_before(graph.name, parts, overlap=True):
-        earlier = published.stored(name, count // HALVES)
-        if earlier is not None:
-            _halves(earlier, rng)
-    return _halves(part, rng), f"halves of {source}"
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[list[np.ndarray], str]:
+        """Nodes of each of ``parts`` halves, ascending int64.
+
+        Raises:
+            UserError: ``parts`` is no multiple of five.
+        """
+        if parts % HALVES:
+            raise UserError(
+                f"partitioner=overlap makes {HALVES} clients of each part and cannot make {parts}: "
+                f"choose a multiple of {HALVES} for partitioner.clients, in a setting without a new client."
+            )
+        part, source = published.Published(parts // HALVES).assign(graph, parts // HALVES, seed)
+        rng = random.Random(seed)
+        for name, count in turns_before(graph.name, parts, overlap=True):
+            earlier = published.stored(name, count // HALVES)
+            if earlier is not None:
+                _halves(earlier, rng)
+        return _halves(part, rng), f"halves of {source}"
 
 
 def _halves(part: np.ndarray, rng: random.Random) -> list[np.ndarray]:

@@ -8,23 +8,30 @@ the edge counts in FED-PUB's supplement only come out with these.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import ClassVar
 
 import numpy as np
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.partitioners import metis
+from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.partitioners.metis import Metis
 
 STORED = files("fgl_repro.federation.partitioners") / "stored" / "metis51_memberships.npz"
 
 
-def assign(graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-    """Stored parts of ``graph``, int64 ``[N]``, or pymetis ones, with a source that says so, where none are stored."""
-    stored = lookup(graph, parts)
-    if stored is not None:
-        return stored, "stored METIS 5.1.0"
-    part, source = metis.assign(graph, parts, seed)
-    return part, f"{source} (no stored membership for this graph)"
+@dataclass
+class Published(Partitioner):
+    name: ClassVar[str] = "published"
+
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+        """Stored parts of ``graph``, int64 ``[N]``, or pymetis ones where none are (the source says so)."""
+        stored = lookup(graph, parts)
+        if stored is not None:
+            return stored, "stored METIS 5.1.0"
+        part, source = Metis(parts).assign(graph, parts, seed)
+        return part, f"{source} (no stored membership for this graph)"
 
 
 def lookup(graph: Graph, parts: int) -> np.ndarray | None:

@@ -1,56 +1,65 @@
-"""Evaluation settings: what clients train on and what is probed. One module a world, found by its name."""
+"""Evaluation settings: what clients train on and what is probed. One file a world, found by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
-from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings.common import Imbalance, Plan
-from fgl_repro.federation.split import Ratios, check_ratios
-from fgl_repro.federation.world import World
+from fgl_repro.core.schema import Option, how
 
-__all__ = ["Imbalance", "build"]
+if TYPE_CHECKING:
+    from fgl_repro.data.graph import Graph
+    from fgl_repro.federation.partitioners import Partitioner
+    from fgl_repro.federation.split import Split
+    from fgl_repro.federation.world import World
 
-BALANCED = Imbalance()
 
+@dataclass
+class Setting(Option):
+    """A world that can be built from a graph. Subclasses add their parameters and override ``build``.
 
-def build(
-    world: str,
-    graph: Graph,
-    partitioner: str,
-    clients: int,
-    hops: int,
-    crop: float,
-    ratios: Ratios,
-    split_seed: int,
-    split_source: str = "stream",
-    imbalance: Imbalance = BALANCED,
-) -> World:
-    """Build the world named ``world`` (``closed_set``, ``imbalance``, ``open_set``, ``plain``).
+    Options of ``conf/setting`` may share a world and differ in ``focus`` alone: their runs are one run.
 
-    Args:
-        world: Module of this package.
-        graph: The whole graph.
-        partitioner: Name of a partitioner, see :func:`fgl_repro.federation.partitioners.membership`.
-        clients: Number of training clients K; a new client comes on top where the world has one.
-        hops: Distance h up to which a client meets new nodes at test time (closed and open set only).
-        crop: Share of nodes held back before partitioning (``open_set`` only).
-        ratios: Shares of training, validation and test nodes.
-        split_seed: Seed of everything drawn here: roles, cropped or thinned nodes, parts of a random partitioner.
-        split_source: Who draws the roles, see ``protocol.split_source``.
-        imbalance: How training nodes are thinned (``imbalance`` only).
-
-    Raises:
-        UserError: An argument is out of range, or a client is left without nodes or without training nodes.
+    Attributes:
+        probes: Names of what ``build`` probes.
+        focus: The probe that a person wants to see first.
     """
-    make: Callable[[Plan], World] = scan.find(__name__, world, "build", "setting.world")
-    if clients < 1:
-        raise UserError(f"partitioner.clients={clients} must be at least 1.")
-    if hops < 0:
-        raise UserError(f"setting.hops={hops} must not be negative.")
-    if not 0 <= crop < 1:
-        raise UserError(f"setting.crop={crop} must be a share of the nodes, at least 0 and below 1.")
-    rules = (check_ratios(ratios), split_seed, split_source, imbalance)
-    return make(Plan(graph, partitioner, clients, hops, crop, *rules))
+
+    axis: ClassVar[str] = "setting"
+    named: ClassVar[str] = "world"
+    probes: ClassVar[tuple[str, ...]] = ("seen_graph",)
+
+    focus: str = how("seen_graph")
+
+    @property
+    def world(self) -> str:
+        """Name of the world."""
+        return self.name
+
+    def check(self) -> None:
+        self.one_of(focus=self.probes)
+
+    def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
+        """The world of ``partitioner.clients`` clients on ``graph``.
+
+        Raises:
+            UserError: A parameter is out of range for this graph, or a client is left without nodes or training nodes.
+        """
+        raise NotImplementedError(f"the setting {self.name} builds no world")
+
+
+@dataclass
+class WithHops(Setting):
+    """A setting whose clients meet new nodes at test time.
+
+    Attributes:
+        hops: Distance h up to which they do.
+    """
+
+    hops: int = 0
+
+    def check(self) -> None:
+        super().check()
+        if self.hops < 0:
+            raise UserError(f"setting.hops={self.hops} must not be negative.")

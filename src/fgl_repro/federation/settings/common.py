@@ -6,50 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import Graph, induced
-from fgl_repro.federation.partitioners import Membership
-from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Ratios, global_split, released_split
+from fgl_repro.federation.partitioners import Membership, Partitioner
+from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
-
-
-@dataclass(frozen=True)
-class Imbalance:
-    """How the world ``imbalance`` is skewed; see its module.
-
-    Attributes:
-        target: Class that is made rare or common.
-        rate: r, in tenths of the smallest class: negative for a rare target class, positive for a common one.
-        tail_degree: lambda, the highest degree that counts as tail degree.
-    """
-
-    target: int = 0
-    rate: int = 0
-    tail_degree: int = 3
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a world is built from; see :func:`fgl_repro.federation.settings.build`."""
-
-    graph: Graph
-    partitioner: str
-    clients: int
-    hops: int
-    crop: float
-    ratios: Ratios
-    split_seed: int
-    split_source: str
-    imbalance: Imbalance
-
-    def roles(self) -> np.ndarray:
-        """Role of each node of the graph, int8 ``[N]``."""
-        size, overlap = self.graph.num_nodes, self.partitioner == "overlap"
-        if self.split_source == "stream":
-            return global_split(size, self.ratios, self.split_seed)
-        return released_split(self.graph.name, size, self.ratios, self.split_seed, self.clients, overlap)
 
 
 @dataclass(frozen=True)
@@ -108,7 +71,7 @@ def remove_rarest_class(graph: Graph, nodes: list[np.ndarray]) -> tuple[list[np.
         if len(present) < 2:
             raise UserError(
                 f"Client {client} of {graph.name} has no node left once its rarest class is removed; "
-                "lower partitioner.clients or take another partitioner.name."
+                "lower partitioner.clients or take another partitioner."
             )
         rarest = int(counts.argmin())
         kept.append(own[labels != present[rarest]])
@@ -116,14 +79,13 @@ def remove_rarest_class(graph: Graph, nodes: list[np.ndarray]) -> tuple[list[np.
     return kept, removed
 
 
-def training(plan: Plan, nodes: list[np.ndarray]) -> Training:
+def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, split: Split) -> Training:
     """Roles, training graph and missing classes for clients with ``nodes`` R_k.
 
     Raises:
         UserError: A client has no training node.
     """
-    graph = plan.graph
-    roles = plan.roles()
+    roles = split.roles(graph.name, graph.num_nodes, partitioner.clients, partitioner.overlapping)
     union = UnionGraph.induced(graph, nodes)
     is_train = roles[union.node] == TRAIN
     of_class = class_counts(union, np.ones_like(is_train))
@@ -132,7 +94,7 @@ def training(plan: Plan, nodes: list[np.ndarray]) -> Training:
     if len(empty):
         raise UserError(
             f"Client {empty[0]} of {graph.name} has no training node; lower partitioner.clients, "
-            "or take another partitioner.name or protocol.split_seed."
+            "or take another partitioner or protocol.split_seed."
         )
     return Training(nodes, union, roles, absent=of_class == 0, missing=trained == 0)
 

@@ -10,20 +10,31 @@ training nodes of all owners and is tested on the same test nodes. The released 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
 import numpy as np
 
-from fgl_repro.federation.partitioners import membership
-from fgl_repro.federation.settings import common
-from fgl_repro.federation.settings.common import Plan
-from fgl_repro.federation.split import TEST
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.settings import Setting, common
+from fgl_repro.federation.split import TEST, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
 
 
-def build(plan: Plan) -> World:
-    """Probes ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
-    members = membership(plan.partitioner, plan.graph, plan.clients, plan.split_seed)
-    learned = common.training(plan, list(members.nodes))
-    graph = UnionGraph.copies(plan.graph, plan.clients)
-    rows = np.flatnonzero(learned.roles[graph.node] == TEST)
-    asked = Probe("global_graph", graph, rows, "clients", histogram=True)
-    return common.as_world(learned, members, (asked, common.seen_graph(learned)), {})
+@dataclass
+class GlobalGraph(Setting):
+    name: ClassVar[str] = "global_graph"
+    probes: ClassVar[tuple[str, ...]] = ("global_graph", "seen_graph")
+    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})
+
+    def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
+        """Probes ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
+        members = partitioner.divide(graph, partitioner.clients, split.seed)
+        learned = common.training(graph, list(members.nodes), partitioner, split)
+        copies = UnionGraph.copies(graph, partitioner.clients)
+        rows = np.flatnonzero(learned.roles[copies.node] == TEST)
+        whole = Probe("global_graph", copies, rows, "clients", histogram=True)
+        return common.as_world(learned, members, (whole, common.seen_graph(learned)), {})

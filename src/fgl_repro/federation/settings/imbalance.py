@@ -14,46 +14,67 @@ the rate r runs over -5..5 in tenths of the smallest class and that lambda = 3; 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import added
 from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.partitioners import membership
-from fgl_repro.federation.settings import common
-from fgl_repro.federation.settings.common import Imbalance, Plan, Training
-from fgl_repro.federation.split import TEST, TRAIN, UNUSED
+from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.settings import Setting, common
+from fgl_repro.federation.settings.common import Training
+from fgl_repro.federation.split import TEST, TRAIN, UNUSED, Split
 from fgl_repro.federation.world import Probe, World
 
 STEPS = 10  # a rate of 1 is one of so many parts of the smallest class
 
 
-def build(plan: Plan) -> World:
-    """Probes ``seen_graph``, then ``head_degree``, ``tail_degree``, and both for the target class only."""
-    check(plan.imbalance, plan.graph)
-    members = membership(plan.partitioner, plan.graph, plan.clients, plan.split_seed)
-    whole = common.training(plan, list(members.nodes))
-    learned = thinned(whole, plan.imbalance, plan.split_seed)
-    probes = (common.seen_graph(learned), *degree_probes(learned, plan.imbalance))
-    return common.as_world(learned, members, probes, {"train_classes": trained(learned).tolist()})
+@dataclass
+class Imbalance(Setting):
+    """The reliability study.
 
-
-def check(imbalance: Imbalance, graph: Graph) -> None:
-    """Refuse what cannot be built.
-
-    Raises:
-        UserError: The target is no class of ``graph``, the rate would leave no node, or the degree is negative.
+    Attributes:
+        target: Class that is made rare or common.
+        rate: r, in tenths of the smallest class: negative for a rare target class, positive for a common one.
+        tail_degree: lambda, the highest degree that counts as tail degree.
     """
-    if not 0 <= imbalance.target < graph.num_classes:
-        raise UserError(
-            f"setting.target={imbalance.target} is no class of {graph.name}: give 0 to {graph.num_classes - 1}."
-        )
-    if abs(imbalance.rate) >= STEPS:
-        raise UserError(f"setting.rate={imbalance.rate} leaves nothing to train on: give {1 - STEPS} to {STEPS - 1}.")
-    if imbalance.tail_degree < 0:
-        raise UserError(f"setting.tail_degree={imbalance.tail_degree} must not be negative.")
+
+    name: ClassVar[str] = "imbalance"
+    probes: ClassVar[tuple[str, ...]] = (
+        *("seen_graph", "head_degree", "tail_degree"),
+        *("target_head_degree", "target_tail_degree"),
+    )
+    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})
+
+    target: int = added(0)
+    rate: int = added(0)
+    tail_degree: int = added(3)
+
+    def check(self) -> None:
+        super().check()
+        if self.target < 0:
+            raise UserError(f"setting.target={self.target} is no class: give the number of one, from 0.")
+        if abs(self.rate) >= STEPS:
+            raise UserError(f"setting.rate={self.rate} leaves nothing to train on: give {1 - STEPS} to {STEPS - 1}.")
+        if self.tail_degree < 0:
+            raise UserError(f"setting.tail_degree={self.tail_degree} must not be negative.")
+
+    def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
+        """Probes ``seen_graph``, then ``head_degree``, ``tail_degree``, and both for the target class only."""
+        if self.target >= graph.num_classes:
+            raise UserError(
+                f"setting.target={self.target} is no class of {graph.name}: give 0 to {graph.num_classes - 1}."
+            )
+        members = partitioner.divide(graph, partitioner.clients, split.seed)
+        whole = common.training(graph, list(members.nodes), partitioner, split)
+        learned = thinned(whole, self.target, self.rate, split.seed)
+        probes = (common.seen_graph(learned), *degree_probes(learned, self.target, self.tail_degree))
+        return common.as_world(learned, members, probes, {"train_classes": trained(learned).tolist()})
 
 
 def trained(learned: Training) -> np.ndarray:
@@ -78,10 +99,10 @@ def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
     return np.where(counts > 0, kept, 0)
 
 
-def thinned(whole: Training, imbalance: Imbalance, seed: int) -> Training:
+def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
     """``whole`` with only so many training nodes of each class as :func:`quotas` says; the others become ``UNUSED``."""
     union, rows = whole.graph, whole.rows(TRAIN)
-    quota = quotas(trained(whole), imbalance.target, imbalance.rate).ravel()
+    quota = quotas(trained(whole), target, rate).ravel()
     rank = numpy_rng("imbalance", seed).permutation(union.base.num_nodes)
     cell = union.owner[rows] * union.base.num_classes + union.labels[rows]
     order = np.lexsort((rank[union.node[rows]], cell))
@@ -92,11 +113,11 @@ def thinned(whole: Training, imbalance: Imbalance, seed: int) -> Training:
     return replace(whole, roles=roles)
 
 
-def degree_probes(learned: Training, imbalance: Imbalance) -> tuple[Probe, ...]:
+def degree_probes(learned: Training, target: int, tail_degree: int) -> tuple[Probe, ...]:
     """Test nodes by degree: of all classes, then of the target class."""
     graph, rows = learned.graph, learned.rows(TEST)
-    head = np.diff(graph.adjacency.indptr)[rows] > imbalance.tail_degree
-    of_target = graph.labels[rows] == imbalance.target
+    head = np.diff(graph.adjacency.indptr)[rows] > tail_degree
+    of_target = graph.labels[rows] == target
     return (
         Probe("head_degree", graph, rows[head]),
         Probe("tail_degree", graph, rows[~head]),

@@ -94,6 +94,7 @@ class FedLoG(Method):
 
     name: ClassVar[str] = "fedlog"
     display: ClassVar[str] = "FedLoG"
+    revision: ClassVar[int] = 2
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
@@ -103,7 +104,6 @@ class FedLoG(Method):
     quick: ClassVar[Mapping[str, Any]] = MappingProxyType({"slots": 2, "warmup": 2, "generator_epochs": 2})
 
     variant: str = "release"
-    revision: int = 2
     slots: int = 20
     threshold: float = 3.0
     beta: float = 1.0
@@ -125,7 +125,8 @@ class FedLoG(Method):
     def check(self) -> None:
         super().check()
         self.at_least(1, "slots", "batch", "patience", "generator_draws")
-        self.at_least(0, "beta", "noise", "scale_step", "warmup", "generator_epochs", "generator_lr")
+        self.at_least(0, "threshold", "beta", "noise", "scale_step")
+        self.at_least(0, "warmup", "generator_epochs", "generator_lr")
 
     @property
     def written(self) -> bool:

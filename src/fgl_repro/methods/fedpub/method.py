@@ -116,6 +116,10 @@ class FedPub(Method):
     random_graph: str = added("sbm")
     masks: bool = added(True)
 
+    def check(self) -> None:
+        super().check()
+        self.at_least(0, "tau", "l1", "l2")
+
     def initial(self, model: Model, rng: Generator) -> Params:
         """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
         single = model.init(rng)

@@ -17,7 +17,6 @@ from fgl_repro.tables.spec import Cell, TableSpec, spelled
 if TYPE_CHECKING:
     from fgl_repro.config import Config
     from fgl_repro.data.graph import Graph
-    from fgl_repro.federation.settings import Imbalance
     from fgl_repro.federation.world import World
 
 
@@ -93,40 +92,21 @@ def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Confi
     return build({}, **named, model=spec.model, clients=clients, method="local")
 
 
+_WORLDS: dict[str, World | None] = {}
+"""Worlds that were built, by what they are built from."""
+
+
 def world_of(config: Config) -> World | None:
     """What clients of ``config`` would train on; None where the graph cannot be had."""
-    from fgl_repro.federation.settings import Imbalance
+    from fgl_repro.config import digest
 
-    said, split = config.setting, config.protocol.split
-    data = (config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
-    setting = (said.world, said.hops, said.crop, Imbalance(said.target, said.rate, said.tail_degree))
-    parts = (config.partitioner.name, config.partitioner.clients)
-    drawn = ((split[0], split[1], split[2]), config.world_seed, config.protocol.split_source)
-    return _world(*data, *setting, *parts, *drawn)
-
-
-@cache
-def _world(
-    dataset: str,
-    features: str,
-    component: str,
-    cache: str,
-    world: str,
-    hops: int,
-    crop: float,
-    imbalance: Imbalance,
-    partitioner: str,
-    clients: int,
-    ratios: tuple[float, float, float],
-    split_seed: int,
-    split_source: str,
-) -> World | None:
-    from fgl_repro.federation import settings as setting
-
-    graph = graph_of(dataset, features, component, cache)
-    if graph is None:
-        return None
-    return setting.build(world, graph, partitioner, clients, hops, crop, ratios, split_seed, split_source, imbalance)
+    data, drawn = config.dataset, config.split
+    axes = {part.axis: part.identity() for part in (data, config.partitioner, config.setting)}
+    key = digest(axes | {"split": [*drawn.ratios, drawn.seed, drawn.source], "cache": config.paths.cache})
+    if key not in _WORLDS:
+        graph = graph_of(data.name, data.features, data.component, config.paths.cache)
+        _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, drawn)
+    return _WORLDS[key]
 
 
 def graph_of(dataset: str, features: str, component: str, cache: str) -> Graph | None:

@@ -44,15 +44,13 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def counted(spec: TableSpec, dataset: str, clients: int, protocol: str) -> dict[str, float]:
     """Of the whole graph (no clients) or its owners, for the first seed; empty where the graph cannot be had."""
-    from fgl_repro.federation.partitioners import membership
-
     config = common.example(spec, dataset, max(clients, 1), protocol)
     graph = common.graph_of(dataset, config.dataset.features, config.dataset.component, config.paths.cache)
     if graph is None:
         return {}
     if not clients:
         return {"n_classes": graph.num_classes, "n_nodes": graph.num_nodes, "n_edges": graph.num_edges}
-    cut = membership(spec.partitioner, graph, clients, config.world_seed).cut
+    cut = config.partitioner.divide(graph, clients, config.split.seed).cut
     inside = (graph.num_edges - cut) / clients
     return {OWNERS[0]: graph.num_nodes / clients, OWNERS[1]: inside, OWNERS[2]: cut}
 

@@ -76,7 +76,7 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
     """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
     import numpy as np
 
-    from fgl_repro.federation.partitioners import membership
+    from fgl_repro.core.registry import option
     from fgl_repro.fl.metrics import jensen_shannon
 
     config = common.example(spec, dataset, clients or 1, protocol)
@@ -86,7 +86,7 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
     if not clients:
         sizes = {"nodes": graph.num_nodes, "edges": 2 * graph.num_edges, "classes": graph.num_classes}
         return sizes | {"clustering_coefficient": clustering(graph)}
-    members = membership(partitioner, graph, clients, config.protocol.split_seed)
+    members = option("partitioner", partitioner)(clients).divide(graph, clients, config.protocol.split_seed)
     parts = [graph.subgraph(own) for own in members.nodes]
     counts = np.array([np.bincount(part.labels, minlength=graph.num_classes) for part in parts])
     distance = np.sqrt(math.log(2) * jensen_shannon(counts).clip(0))

@@ -1,0 +1,77 @@
+"""The schema of a configuration: the six axes of science, the seed, and how to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from omegaconf import MISSING
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.dataset import Dataset
+from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.settings import Setting
+from fgl_repro.federation.split import Split
+from fgl_repro.fl.method import Method
+from fgl_repro.fl.protocol import Protocol
+from fgl_repro.nn.architectures import Architecture
+
+AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
+GROUPS = (*AXES, "runtime", "logger", "paths")
+
+
+@dataclass
+class RuntimeConfig:
+    """How to run. ``curves``: ``validation`` (cheap) or ``all`` (every probe every round)."""
+
+    device: str = "auto"
+    threads: int = 1
+    deterministic: bool = False
+    curves: str = "validation"
+    progress: bool = True
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.curves not in ("validation", "all"):
+            raise UserError(f"runtime.curves={self.curves} is unknown: choose validation or all.")
+        if self.threads < 1:
+            raise UserError(f"runtime.threads={self.threads} computes nothing: give at least 1.")
+
+
+@dataclass
+class LoggerConfig:
+    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``."""
+
+    mode: str = "offline"
+    project: str = "fgl_repro"
+    entity: str | None = None
+    live_in_sweeps: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("offline", "online", "disabled"):
+            raise UserError(f"logger.mode={self.mode} is unknown: choose offline, online or disabled.")
+
+
+@dataclass
+class PathsConfig:
+    cache: str = "cache"
+    records: str = "results/records"
+    outputs: str = "outputs"
+
+
+@dataclass
+class Config:
+    dataset: Dataset = MISSING
+    partitioner: Partitioner = MISSING
+    setting: Setting = MISSING
+    protocol: Protocol = field(default_factory=Protocol)
+    model: Architecture = MISSING
+    method: Method = MISSING
+    seed: int = 0
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    paths: PathsConfig = field(default_factory=PathsConfig)
+
+    @property
+    def split(self) -> Split:
+        """How this run's world is drawn."""
+        return self.protocol.split_of(self.seed)

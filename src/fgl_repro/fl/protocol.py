@@ -1,0 +1,89 @@
+"""A paper's protocol: the rules of optimisation and evaluation that all its methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from omegaconf import MISSING
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import Axis, added, how
+from fgl_repro.federation.split import Split, check_ratios
+
+
+@dataclass
+class Protocol(Axis):
+    """Optimisation and evaluation rules shared by all methods of a paper; a paper is a yaml of this.
+
+    Attributes:
+        split: Shares of training, validation and test nodes.
+        split_seed: Seed of the global split and crop; most papers draw one for all run seeds.
+        split_source: Who draws the split: ``stream``, ours, or ``fedpub``, the released generator (see ``split.py``).
+        redraw: Whether every run seed draws split, crop and random parts anew (added to ``split_seed``).
+        rounds: Communication rounds R.
+        local_epochs: Epochs a client trains each round.
+        batch: Training nodes of a local step, drawn without replacement; 0: all of them.
+        remainder: Whether an epoch ends with a smaller batch of the nodes that are left, or leaves them out.
+        optimiser: ``adam`` or ``sgd``, one for each client.
+        momentum: Share of SGD's last direction that it goes on with; 0 for Adam, which has moments of its own.
+        moments: Whether what the optimiser remembers (Adam's moments, SGD's direction) is ``kept`` from round to round
+            or begins anew in ``each_round``.
+        lr: The optimiser's learning rate.
+        weight_decay: Its coupled L2 factor.
+        average: What selects the round and is printed: ``pooled`` over nodes, or the plain mean over ``clients``. It is
+            for what clients are tested on of their own; a new client, met by K models, is always a mean over them.
+        judged: Which models are validated and tested: each client's ``own`` after local training, before the server
+            mixes, or the ``server``'s, as it sends them down after that (a method without server: the own).
+        features, component: Form of the data that the paper uses; the data sets take theirs from here.
+        selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
+        ddof: Delta degrees of freedom of the printed std.
+        tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.
+    """
+
+    axis: ClassVar[str] = "protocol"
+
+    split: list[float] = field(default_factory=lambda: [0.4, 0.3, 0.3])
+    split_seed: int = 0
+    split_source: str = added("stream")
+    redraw: bool = added(False)
+    rounds: int = 100
+    local_epochs: int = 1
+    batch: int = added(0)
+    remainder: bool = added(False)
+    optimiser: str = added("adam")
+    momentum: float = added(0.0)
+    moments: str = added("kept")
+    lr: float = 0.01
+    weight_decay: float = 1e-6
+    average: str = added("pooled")
+    judged: str = added("own")
+    name: str = how(MISSING)
+    features: str = how("row")
+    component: str = how("largest")
+    selection: str = how("best_validation")
+    ddof: int = how(0)
+    tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
+
+    def check(self) -> None:
+        check_ratios(self.split)
+        self.one_of(
+            split_source=("stream", "fedpub"),
+            optimiser=("adam", "sgd"),
+            moments=("kept", "each_round"),
+            average=("pooled", "clients"),
+            judged=("own", "server"),
+            selection=("best_validation", "last"),
+        )
+        self.at_least(1, "rounds", "local_epochs")
+        self.at_least(0, "batch", "lr", "weight_decay", "ddof")
+        if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):
+            raise UserError(
+                f"protocol.momentum={self.momentum} must lie in [0, 1) and is for protocol.optimiser=sgd: set it to 0."
+            )
+
+    def split_of(self, seed: int) -> Split:
+        """How the world of the run with this seed is drawn."""
+        train, validation, test = self.split
+        drawn = self.split_seed + (seed if self.redraw else 0)
+        return Split((train, validation, test), drawn, self.split_source)  # type: ignore[arg-type]

@@ -1,0 +1,40 @@
+"""``model=auto``: the architecture of the method's own paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import unknown
+from fgl_repro.nn.architectures import Architecture
+
+
+@dataclass
+class Auto(Architecture):
+    """Becomes another model as soon as the method is known; what is None stays as that model has it."""
+
+    name: ClassVar[str] = "auto"
+
+    hidden: int | None = None  # type: ignore[assignment]
+    dropout: float | None = None  # type: ignore[assignment]
+    fanout: int | None = None
+    test_fanout: int | None = None
+
+    def check(self) -> None:
+        """Nothing to refuse before it is known which model this becomes."""
+
+    def of(self, models: tuple[str, ...]) -> Architecture:
+        """The first of ``models``, or the GCN where any will do.
+
+        Raises:
+            UserError: That model does not have what is set here.
+        """
+        chosen = registry.option("model", models[0] if models else "gcn")
+        given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        for name in given:
+            if name not in {f.name for f in fields(chosen)}:
+                raise UserError(unknown(f"model.{name}", chosen))
+        built: Architecture = chosen(**given)
+        return built

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import Config, conf_dir, key_of, register, typed
+from fgl_repro.config import Config, conf_dir, key_of, register, search, typed
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.provenance import note_of
@@ -187,6 +188,14 @@ def _complain(sentence: str) -> None:
     print(f"fgl-train: {sentence}", file=sys.stderr, flush=True)
 
 
+def _config_dirs(words: list[str]) -> list[str]:
+    """Hydra's ``--config-dir``, which it keeps to itself until a configuration is composed."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", action="append", default=[])
+    found: list[str] = parser.parse_known_args(words)[0].config_dir
+    return found
+
+
 _full_traceback = False
 
 
@@ -198,6 +207,8 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
     _failed.clear()
     try:
+        for folder in _config_dirs(sys.argv[1:]):
+            search(folder)
         _hydra_main()
     except REFUSALS as error:
         if _full_traceback:

@@ -15,15 +15,15 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation import settings as setting
-from support import second_device
+from support import second_device, worlds
 
 pytestmark = pytest.mark.skipif(
     not second_device.available(), reason=f"torch {torch.__version__} registers no backend written in Python"
 )
 
-EVERY = [(name, variant) for name, cls in sorted(configs.method_classes().items()) for variant in cls.variants]
+EVERY = [(name, variant) for name, cls in sorted(registry.options("method").items()) for variant in cls.variants]
 
 SETUP = {
     ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops
@@ -62,8 +62,8 @@ def compared(process: ProcessPoolExecutor, toy_graph: Graph) -> Callable[..., se
     def compare(
         method: str, overrides: dict[str, Any], clients: int = 3, part: str = "metis", sparse_below: float | None = None
     ) -> second_device.Comparison:
-        world = setting.build("closed_set", toy_graph, part, clients, 2, 0.0, (0.4, 0.3, 0.3), 0)
-        quick = {f"method.{name}": value for name, value in configs.method_classes()[method].quick.items()}
+        world = worlds.build("closed_set", toy_graph, part, clients, hops=2)
+        quick = {f"method.{name}": value for name, value in registry.options("method")[method].quick.items()}
         if method in ("fedsageplus", "locsageplus"):
             quick["method.warmup"] = 2
         said = {"protocol.rounds": 3, "model.hidden": 8, **quick, **overrides}

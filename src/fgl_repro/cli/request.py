@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,7 @@ def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
 
 def command_of(config: Config) -> str:
     """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
-    from fgl_repro.config import AXES, as_plain, unchecked
+    from fgl_repro.config import AXES, as_plain, folders, unchecked
 
     setting = config.setting.focus if config.setting.world == "closed_set" else config.setting.world
     named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
@@ -131,7 +132,8 @@ def command_of(config: Config) -> str:
     words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
-    return f"python -m fgl_repro.train {' '.join(words)} seed={config.seed}"
+    searched = "".join(f"--config-dir {shlex.quote(str(folder))} " for folder in folders()[1:])
+    return f"python -m fgl_repro.train {searched}{' '.join(words)} seed={config.seed}"
 
 
 def _model_of(config: Config) -> str:

@@ -33,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
+        if args.config_dir is not None:
+            from fgl_repro.config import search
+
+            search(args.config_dir)
         return command(args)
     except UserError as error:
         print(f"fgl-table: {error}", file=sys.stderr)
@@ -54,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
         sub.add_argument("--records", type=Path, default=Path("results/records"), metavar="DIR", help="run records")
         sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="tables are written here")
+        sub.add_argument(
+            "--config-dir", type=Path, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
+        )
         sub.set_defaults(command=command)
         return sub
 

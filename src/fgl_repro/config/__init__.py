@@ -4,11 +4,14 @@ from fgl_repro.config.checks import check
 from fgl_repro.config.compose import (
     build,
     conf_dir,
+    folders,
     options,
     override,
     register,
+    search,
     typed,
     unchecked,
+    yaml_files,
 )
 from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, science
 from fgl_repro.config.schema import AXES, GROUPS, Config
@@ -23,12 +26,15 @@ __all__ = [
     "check",
     "conf_dir",
     "digest",
+    "folders",
     "from_science",
     "key_of",
     "options",
     "override",
     "register",
     "science",
+    "search",
     "typed",
     "unchecked",
+    "yaml_files",
 ]

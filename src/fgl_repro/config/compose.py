@@ -35,6 +35,36 @@ def conf_dir() -> Path:
     return checkout if checkout.is_dir() else here.parents[1] / "conf"
 
 
+_searched: list[Path] = []
+"""Folders of a user's own yaml files."""
+
+
+def folders() -> list[Path]:
+    """Folders of yaml files in the order in which they are searched: ours, then those of ``--config-dir``."""
+    return [conf_dir(), *_searched]
+
+
+def search(folder: str | Path) -> None:
+    """Look for yaml files in ``folder``, too: ``dataset/``, ``method/``, ``table/``, ... as in ours.
+
+    Raises:
+        UserError: It is no folder.
+    """
+    path = Path(folder).absolute()
+    if not path.is_dir():
+        raise UserError(f"--config-dir {folder} is not a folder: name one that holds dataset/, method/, table/, ...")
+    if path not in folders():
+        _searched.append(path)
+        _node.cache_clear()
+        _combined.cache_clear()
+
+
+def yaml_files(group: str) -> dict[str, Path]:
+    """The yaml file of each name that one may give for ``group``; names that begin with an underscore are private."""
+    found = [path for folder in reversed(folders()) for path in sorted((folder / group).glob("*.yaml"))]
+    return {path.stem: path for path in found if not path.stem.startswith("_")}
+
+
 def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
     """Resolver ``${by_dataset:{cora:0.01,default:0.001}}``: the entry of the run's data set."""
     return _entry(table, "dataset", _name(_root_, "dataset"))
@@ -132,14 +162,16 @@ def _node(group: str, option: str) -> DictConfig:
     """One unresolved option of one group, composed once."""
     register()
     GlobalHydra.instance().clear()
+    more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in _searched)
+    chosen = [f"{group}={option}"] if group else []
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        cfg = compose("config", overrides=[f"{group}={option}"] if group else [])
+        cfg = compose("config", overrides=[*chosen, f"hydra.searchpath=[{more}]"])
     return cfg if not group else cfg[group]
 
 
 def options(group: str) -> list[str]:
-    """Names one may give for ``group``, from the yaml files; names that begin with an underscore are private."""
-    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml") if not p.stem.startswith("_"))
+    """Names one may give for ``group``, from the yaml files."""
+    return sorted(yaml_files(group))
 
 
 def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:

@@ -15,8 +15,8 @@ from types import UnionType
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 from fgl_repro.config.identity import digest
+from fgl_repro.config.schema import AXES
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.schema import AXES
 
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""

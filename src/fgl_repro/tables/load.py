@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from fgl_repro.config import conf_dir, options
+from fgl_repro.config import folders as config_folders
+from fgl_repro.config import options
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
@@ -31,7 +32,7 @@ UNSAID = object()
 
 def folders() -> list[Path]:
     """Folders that hold a folder for each paper: ours, then a user's."""
-    return [conf_dir() / "table"]
+    return [folder / "table" for folder in config_folders()]
 
 
 def _short(name: str) -> str:

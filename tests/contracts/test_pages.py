@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ RESULTS = ROOT / "results"
 TEMPLATES = [RESULTS / paper / "findings.md.in" for paper in papers()]
 PROSE = [*TEMPLATES, RESULTS / "README.md.in", ROOT / "README.md"]
 CODE = re.compile(r"```.*?```|`[^`]*`|^ {4}.*?$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
-DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.])")
+DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:\.\d+)*(?!\w)")
 SETTINGS = {
     *("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.3", "0.5", "0.7", "0.9"),
     *("2.13", "3.11", "5.1.0"),  # torch, Python, METIS
@@ -45,28 +47,71 @@ def test_the_scoreboard_is_a_page() -> None:
     assert len((RESULTS / "README.md").read_text(encoding="utf-8").splitlines()) < 50
 
 
-@pytest.mark.parametrize("paper", papers())
-def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
-    """Mean and std of every published cell, computed again from the packed runs that its line names."""
-    records = read_packed(RESULTS / paper / "runs.csv")
-    by_name = {key[:8]: record for key, record in records.items()}
-    cells = 0
-    for path in sorted((RESULTS / paper).glob("*/table_*.csv")):
+def published(paper: str, pattern: str, *columns: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Name and lines of a paper's published files that have certain columns."""
+    for path in sorted((RESULTS / paper).glob(pattern)):
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        for row in rows if rows and {"runs", "probe", "selection"} <= set(rows[0]) else []:
-            runs = [by_name[name] for name in row["runs"].split()]
-            found = [getattr(run.at(row["probe"], row["selection"]), row["metric"], None) for run in runs]
-            values = [value for value in found if value is not None]
-            assert len(values) == int(row["n_seeds"]), (path, row)
-            for run in runs:
-                where = run.config["dataset"]["name"], run.config["method"]["name"]
-                assert where == (row["dataset"], row["method"]), (path, row)
-            if values:
-                assert f"{np.mean(values):.6f}" == row["mean"], (path, row)
-                cells += 1
-            if len(values) > 1:
-                assert f"{np.std(values, ddof=int(row['ddof'])):.6f}" == row["std"], (path, row)
+        yield from ((path.name, row) for row in rows if set(columns) <= set(row))
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
+    """Mean and std of every published accuracy, computed again from the packed runs that its line names."""
+    by_name = {key[:8]: record for key, record in read_packed(RESULTS / paper / "runs.csv").items()}
+    cells = 0
+    for name, row in published(paper, "*/*.csv", "runs", "probe", "selection"):
+        if row.get("setting.target") == "mean":  # a mean over rows that are checked themselves
+            continue
+        runs = [by_name[key] for key in row["runs"].split()]
+        found = [getattr(run.at(row["probe"], row["selection"]), row["metric"], None) for run in runs]
+        values = [value for value in found if value is not None]
+        for config in (run.config for run in runs):
+            assert config["method"]["name"] == row["method"], (name, row)
+            assert config["dataset"]["name"] == row["dataset"], (name, row)
+            assert config["method"]["variant"] == row["variant"] or not row["variant"], (name, row)
+        assert len(values) == int(row["n_seeds"]), (name, row)
+        assert row["mean"] == (f"{np.mean(values):.6f}" if values else ""), (name, row)
+        assert row["std"] == (f"{np.std(values, ddof=int(row['ddof'])):.6f}" if len(values) > 1 else ""), (name, row)
+        cells += bool(values)
+    assert cells
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_published_comparisons_are_those_of_the_tables_and_of_print(paper: str) -> None:
+    """Numbers, difference and verdict of every comparison, computed again from the table and the printed numbers."""
+    axes = ("protocol", "panel", "dataset", "clients", "method", "name", "variant")
+    ours = {
+        tuple(row[axis] for axis in (*axes, "selection")): row
+        for _, row in published(paper, "*/table_*.csv", *axes, "selection")
+    }
+    reference = Path(findings.__file__).parent / "reference" / paper
+    lines = [row for path in reference.glob("*.csv") for row in csv.DictReader(path.read_text("utf-8").splitlines())]
+    printed = {
+        (row["dataset"].lower(), float(row["value"]) / (100 if row["unit"] == "percent" else 1))
+        for row in lines
+        if row.get("value")
+    }
+    cells = 0
+    for name, row in published(paper, "*/compare_*.csv", *axes, "paper_mean"):
+        mean, std = (float(row[f"paper_{part}"] or "nan") for part in ("mean", "std"))
+        if row["paper_mean"]:
+            assert any(dataset == row["dataset"] and abs(value - mean) < 1e-6 for dataset, value in printed), (
+                name,
+                row,
+            )
+        for selection in ("best", "last"):
+            found = ours[*(row[axis] for axis in axes), selection]
+            assert (row[f"{selection}_mean"], row[f"{selection}_std"]) == (found["mean"], found["std"]), (name, row)
+            if not (row["paper_mean"] and found["mean"]):
+                assert row[f"{selection}_verdict"] in ("not printed", "not run"), (name, row)
+                continue
+            gap = float(found["mean"]) - mean
+            pooled = math.sqrt((np.nan_to_num(std) ** 2 + float(found["std"] or 0) ** 2) / 2)
+            agrees = "agrees" if abs(gap) <= max(0.02, 2 * pooled) + 1e-9 else "differs"
+            assert row[f"{selection}_verdict"] == ("suspect" if row["suspect"] == "1" else agrees), (name, row)
+            assert float(row[f"{selection}_points"]) == pytest.approx(100 * gap, abs=0.0051), (name, row)
+            cells += 1
     assert cells
 
 
@@ -76,10 +121,8 @@ def test_no_result_is_typed(path: Path) -> None:
 
 
 def test_typed_results_are_noticed() -> None:
-    assert typed("accuracy of 82.7, printed .297; {cell clients=3 digits=1.5} at 0.01, `protocol.lr=0.02`") == [
-        "82.7",
-        ".297",
-    ]
+    text = "accuracy of 82.7, printed .297 or 81.5. {cell clients=3 digits=1.5} at 0.01, `protocol.lr=0.02`"
+    assert typed(text) == ["82.7", ".297", "81.5"]
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import read_packed
 from fgl_repro.tables import findings
 from fgl_repro.tables.load import names, papers
@@ -140,38 +139,6 @@ def test_notes_that_findings_link_exist_and_name_their_commit() -> None:
         assert linked == set((path.parent / "notes").glob("*.md"))
     for note in RESULTS.glob("*/notes/*.md"):
         assert re.search(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7}\b", note.read_text(encoding="utf-8")), note
-
-
-@pytest.mark.parametrize(
-    ("placeholder", "says"),
-    [
-        ("{cell method=fedpub panel=7a clients=5 colour=red}", "there is no column colour"),
-        ("{cell method=fedpub panel=7a}", "2 lines match"),
-        ("{cell method=fedpup panel=7a clients=5}", "0 lines match"),
-        ("{runs method=fedpub clients=3}", "differ in dataset"),
-        ("{runs method=fedprox dataset=photo}", "no packed run"),
-        ("{value file=table_99.csv show=x}", "there is no file"),
-        ("{value file=table_6.csv method=fedavg round=20}", "show"),
-        ("{best method=fedpub}", "best is none of"),
-        ("{cell fedpub}", "cannot be filled"),
-        ("{each clients=3}", "end"),
-    ],
-)
-def test_errors_name_file_and_placeholder(placeholder: str, says: str) -> None:
-    with pytest.raises(UserError, match=re.escape("fedpub/findings.md.in: {" + placeholder[1:6].split()[0])) as error:
-        findings.fill(placeholder, FEDPUB, "fedpub/findings.md.in", {"protocol": "fedpub"})
-    assert says in str(error.value)
-
-
-FEDPUB = findings.Published(RESULTS / "fedpub")
-
-
-def test_what_placeholders_say() -> None:
-    runs = "{runs method=oracle dataset=cora partitioner.name=published digits=2}"
-    text = f"{{set protocol=fedpub panel=7a}}{{each clients=5,20}}\n{{clients}}: {runs}\n{{end}}\n"
-    cell = "{set panel=7a protocol=fedpub}{cell method=oracle clients=5,20 digits=2}"
-    assert findings.fill(text, FEDPUB, "", {}) == "5: 84.34\n20: 84.22\n"
-    assert findings.fill(cell, FEDPUB, "", {}) == "84.34, 84.22"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)

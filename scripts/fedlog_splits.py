@@ -23,7 +23,8 @@ import grid
 from fgl_repro import config as configs
 from fgl_repro.config import Config
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import RecordStore, write_atomic
+from fgl_repro.core.files import write_atomic
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.spec import spelled

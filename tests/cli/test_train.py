@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fgl_repro import train
+from fgl_repro.cli import train
 from fgl_repro.config import build, key_of
 from fgl_repro.runs.store import RecordStore
 from support import helpers, wandb_log
@@ -172,13 +172,16 @@ def test_no_data_is_one_sentence(shell: Shell) -> None:
     assert "FGL_DATA" in said
 
 
-def test_a_truncated_record_is_one_sentence_and_stays(shell: Shell) -> None:
+def test_a_truncated_record_is_set_aside_and_done_again(shell: Shell, cora: None) -> None:
     run = build({"protocol.rounds": 2}, method="local")
     path = shell.store.save(helpers.record(run))
     path.write_text(path.read_text()[:100])
-    assert path.name in shell.refused(*TWO_ROUNDS, "method=local")
-    assert len(path.read_text()) == 100
-    assert shell.left() == {f"records/{path.name}"}
+    done = shell(*TWO_ROUNDS, "method=local")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"warning: the record {path} is damaged")
+    assert done.stderr.count("\n") == 1
+    assert len(path.with_suffix(".corrupt").read_text()) == 100
+    assert shell.store.load(key_of(run)) is not None
 
 
 def test_a_bad_job_does_not_stop_a_sweep(shell: Shell, cora: None) -> None:
@@ -223,8 +226,7 @@ def test_a_run_that_was_just_finished_elsewhere_is_taken(shell: Shell, monkeypat
         return real(key)
 
     monkeypatch.setattr(shell.store, "claim", late)
-    monkeypatch.setattr(train, "_compute", lambda *_: pytest.fail("computed again"))
-    assert train.obtain(run, shell.store) == (record, False)
+    assert train.obtain(run, shell.store, execute="nowhere:nothing") == (record, False)
 
 
 def test_tuning_runs_its_candidates_first(
@@ -233,13 +235,12 @@ def test_tuning_runs_its_candidates_first(
     run = build({"paths.records": str(shell.store.folder)}, method="local", protocol="fedlog_tuned", seed=2)
     lived = []
 
-    def compute(config: Any, store: RecordStore, live: bool, slot: int) -> Any:
-        lived.append((config.protocol.lr, config.seed, live))
-        record = helpers.record(config, best=0.9 if config.protocol.lr == 0.003 else 0.5)
-        store.save(record)
-        return record
+    def attempt(config: Any, store: RecordStore, *, mirror: str, **_: Any) -> str:
+        lived.append((config.protocol.lr, config.seed, mirror != "disabled"))
+        store.save(helpers.record(config, best=0.9 if config.protocol.lr == 0.003 else 0.5))
+        return "done"
 
-    monkeypatch.setattr(train, "_compute", compute)
+    monkeypatch.setattr(train, "attempt", attempt)
     train.job(run)
     assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
     assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fgl_repro.runs.store import read_packed
+from fgl_repro.runs.packed import Packed
 from fgl_repro.tables import findings
 from fgl_repro.tables.load import names, papers
 
@@ -57,7 +57,7 @@ def published(paper: str, pattern: str, *columns: str) -> Iterator[tuple[str, di
 @pytest.mark.parametrize("paper", papers())
 def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
     """Mean and std of every published accuracy, computed again from the packed runs that its line names."""
-    by_name = {key[:8]: record for key, record in read_packed(RESULTS / paper / "runs.csv").items()}
+    by_name = {key[:8]: record for key, record in Packed(RESULTS / paper / "runs.csv").items()}
     cells = 0
     for name, row in published(paper, "*/*.csv", "runs", "probe", "selection"):
         if row.get("setting.target") == "mean":  # a mean over rows that are checked themselves

@@ -28,9 +28,12 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 if __name__ == "__main__":
     configs = [helpers.config(seed=100 + i) for i in range({count})]
-    summary = run_all(configs, {jobs}, RecordStore({folder!r}), execute="support.fake_run:execute")
-    print(summary.done, summary.skipped, summary.elsewhere)
-    sys.exit(0 if summary.ok else 1)
+    from fgl_repro.cli import exit_status
+    def sweep():
+        summary = run_all(configs, {jobs}, RecordStore({folder!r}), execute="support.fake_run:execute")
+        print(summary.done, summary.skipped, summary.elsewhere)
+        return 0 if summary.ok else 1
+    sys.exit(exit_status("sweep", sweep))
 """
 
 
@@ -118,14 +121,14 @@ def test_a_record_of_another_key_is_refused(store: RecordStore) -> None:
     assert not summary.ok
 
 
-def test_damaged_record_is_set_aside_and_repeated(store: RecordStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_record_is_set_aside_and_repeated(store: RecordStore, capfd: pytest.CaptureFixture[str]) -> None:
     run = helpers.config()
     path = store.save(helpers.record(run))
     path.write_text(path.read_text()[:100])
     assert run_all([run], 1, store, execute=FAKE).done == 1
     assert store.load(key_of(run)) is not None
     assert len(list(store.folder.glob("*.corrupt"))) == 1
-    assert "warning: " in capsys.readouterr().err
+    assert "warning: " in capfd.readouterr().err
 
 
 def test_kill_and_restart(tmp_path: Path, store: RecordStore, log: Path) -> None:
@@ -161,14 +164,16 @@ def test_two_sweeps_share_the_work(tmp_path: Path, store: RecordStore, log: Path
     assert min(done) >= 1
 
 
-def test_interrupt_ends_cleanly(tmp_path: Path, store: RecordStore, log: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_sweep_cleanly(
+    tmp_path: Path, store: RecordStore, log: Path, number: signal.Signals, status: int
+) -> None:
     sweep = start_sweep(tmp_path, 6, 2, 0.5)
     wait_for(lambda: len(lines(log, "end")) >= 1 and len(lines(log, "start")) > len(lines(log, "end")))
-    os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(sweep.pid, number)  # as a terminal does
     _, err = sweep.communicate(timeout=20)
-    assert sweep.returncode == 1
-    assert "Traceback" not in err
-    assert "stopped: finished runs are kept" in err
+    assert sweep.returncode == status
+    assert err == "sweep: stopped: finished runs are kept; start again to do the rest.\n"
     assert not list(store.folder.glob("*.claim"))
     assert set(lines(log, "end")) >= {r.key for r in store.all()}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,6 +72,18 @@ def record(
         "threads": 1,
     }
     return Record(**vars(note_of(run).changed(status="ok")) | parts | extra)
+
+
+def some(count: int = 3) -> list[Record]:
+    """A few finished runs."""
+    return [record(config(seed=seed), best=0.8 + seed / 1000) for seed in range(count)]
+
+
+def dead_pid() -> int:
+    """The number of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def composed(*overrides: str) -> Config:

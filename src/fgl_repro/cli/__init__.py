@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import Terminated, UserError, sentence
+
+MISTAKE, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
 def exit_status(tool: str, action: Callable[[], int]) -> int:
-    """Run ``action``; a ``UserError`` becomes one line on stderr and status 2."""
+    """Run ``action``, the one place where what goes wrong becomes a line on stderr and an exit status.
+
+    Returns:
+        The action's own status; 2 for a ``UserError`` and for what the system refuses (``OSError``); 130 and 143 after
+        Ctrl-C and SIGTERM. Any other exception is a bug, and passes.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
+    full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     try:
-        return action()
-    except UserError as error:
-        print(f"{tool}: {error}", file=sys.stderr)
-        return 2
+        try:
+            return action()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (UserError, OSError) as error:
+        if full_traceback:
+            raise
+        print(f"{tool}: {sentence(error)}", file=sys.stderr)
+        return MISTAKE
+    except KeyboardInterrupt as error:
+        print(f"{tool}: stopped: finished runs are kept; start again to do the rest.", file=sys.stderr)
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated

@@ -13,9 +13,13 @@ from fgl_repro.data import FEATURES, NAMES, facts, load
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status, 2 if any data set failed."""
+    return exit_status("fgl-data", lambda: _main(argv))
+
+
+def _main(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     if options.command == "list":
-        return exit_status("fgl-data", lambda: _list(options.cache))
+        return _list(options.cache)
     action = _fetch if options.command == "fetch" else _check
     names = [name for given in options.names for name in (NAMES if given == "all" else (given,))]
     return max(exit_status("fgl-data", _bind(action, name, options)) for name in names)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.schema import unknown
 
 NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
@@ -16,8 +16,8 @@ NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(
 
 def explain(error: BaseException) -> str:
     """Any refusal as one sentence."""
-    if isinstance(error, UserError):
-        return " ".join(str(error).split()).rstrip(".") + "."
+    if isinstance(error, UserError) or (isinstance(error, OSError) and not isinstance(error, HydraException)):
+        return sentence(error)
     if isinstance(error, OverrideParseException):
         return f"the override '{error.override}' cannot be read: {_first(error)}."
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,6 +81,11 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
     return found
 
 
+def records() -> Path:
+    """Where records lie unless a command says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
+    return Path(os.environ.get("FGL_RECORDS") or "results/records")
+
+
 def store(args: argparse.Namespace) -> RecordStore:
     """The records of this checkout."""
     from fgl_repro.runs.store import RecordStore
@@ -102,9 +108,10 @@ def packed_curves(args: argparse.Namespace, paper: str) -> Path:
 def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
     """What was run here, over what was published with the repository."""
     from fgl_repro.runs import curves
-    from fgl_repro.runs.store import Archive, read_packed
+    from fgl_repro.runs.packed import Packed
+    from fgl_repro.runs.store import Archive
 
-    runs = read_packed(packed(args, paper))
+    runs = Packed(packed(args, paper))
     return Archive(store(args), runs, curves.read_packed(packed_curves(args, paper)), lenient=lenient)
 
 

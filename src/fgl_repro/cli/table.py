@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgl_repro.cli import output, request
+from fgl_repro.cli import exit_status, output, request
 from fgl_repro.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,27 +25,20 @@ EXAMPLES = """examples:
   fgl-table unpack table1                                     take published runs for done
   fgl-table rerun 3fa9c1                                      repeat a recorded run and compare
 """
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status: 0, 1 (runs failed or differ), 2 (a user's mistake), 130 (Ctrl-C)."""
-    args = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], int] = args.command
-    try:
+    """Entry point; returns the exit status: 0, 1 (runs failed or differ), or what ``exit_status`` says."""
+
+    def act() -> int:
+        args = _parser().parse_args(argv)
         if args.config_dir is not None:
             from fgl_repro.config import search
 
             search(args.config_dir)
-        return command(args)
-    except UserError as error:
-        print(f"fgl-table: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader of our output (head, less) has seen enough
-        sys.stderr.close()
-        return 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        return int(args.command(args))
+
+    return exit_status("fgl-table", act)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        sub.add_argument("--records", type=Path, default=Path("results/records"), metavar="DIR", help="run records")
+        sub.add_argument("--records", type=Path, default=request.records(), metavar="DIR", help="run records")
         sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="tables are written here")
         sub.add_argument(
             "--config-dir", type=Path, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
@@ -95,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         add(name, command, help).add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("report", _report, "condense every table and protocol into results/<paper>/README.md")
     add("list", _list, "tables and figures, and how much of them is recorded")
-    add("check", _check, "name damaged records; changes nothing")
+    add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     rerun = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
     rerun.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
@@ -136,15 +129,10 @@ def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     store, ok = request.store(args), True
     candidates = [config for wanted in requests for config in tables.candidate_runs(wanted.part, wanted.protocol)]
     if candidates:
-        summary = run_all(request.prepared(candidates, args), args.jobs, store)
-        ok = summary.ok
-        if summary.interrupted:
-            return INTERRUPTED
+        ok = run_all(request.prepared(candidates, args), args.jobs, store).ok
     found = [tables.chosen_runs(wanted.part, wanted.protocol, store) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
     summary = run_all(request.prepared(configs, args), args.jobs, store)
-    if summary.interrupted:
-        return INTERRUPTED
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
     archive = request.archive(args, requests[0].spec.paper, lenient=True)
@@ -226,7 +214,7 @@ def _push(args: argparse.Namespace) -> int:
 
 def _pack(args: argparse.Namespace) -> int:
     from fgl_repro.runs import curves
-    from fgl_repro.runs import store as records
+    from fgl_repro.runs import packed as records
     from fgl_repro.tables import results as tables
 
     store = request.store(args)
@@ -245,7 +233,7 @@ def _pack(args: argparse.Namespace) -> int:
 
 def _unpack(args: argparse.Namespace) -> int:
     from fgl_repro.runs import curves
-    from fgl_repro.runs import store as records
+    from fgl_repro.runs import packed as records
 
     for paper in request.specs(args.table):
         count = records.unpack(request.packed(args, paper), args.records)
@@ -281,11 +269,14 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    store = request.store(args)
-    damaged = store.check()
+    from fgl_repro.runs import packed
+
+    store, none_yet = request.store(args), args.records == request.records() and not args.records.exists()
+    damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for sentence in damaged:
         print(f"fgl-table: {sentence}", file=sys.stderr)
-    print(f"{len(store.files()) - len(damaged)} records in {args.records} are whole, {len(damaged)} damaged.")
+    print(f"{len(store.files())} records in {args.records} and the packed files in {args.results}: ", end="")
+    print(f"{len(damaged) or 'none'} damaged.")
     return 2 if damaged else 0
 
 

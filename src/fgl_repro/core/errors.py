@@ -1,7 +1,22 @@
-"""The one exception a user is meant to read: a sentence that names the fix."""
+"""What a user is meant to read: a sentence that names the fix."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
     """Something the user can mend; entry points print it on stderr without a traceback and exit with 2."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM), as if by Ctrl-C but with another exit status."""
+
+
+def sentence(error: BaseException) -> str:
+    """An exception in one line: a user's mistake in its own words, what the system refused, else type and text."""
+    text = " ".join(str(error).split())
+    if isinstance(error, UserError):
+        return text.rstrip(".") + "."
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}: name a place that can be read and written, or make room."
+    return f"{type(error).__name__}: {text}"

@@ -6,41 +6,28 @@ import fcntl
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgl_repro.core.files import alive, birth, set_aside
+
 STALE_AFTER = 6 * 3600.0  # seconds without a sign of life from another host
-BLANK_AFTER = 60.0  # seconds after which an empty claim is a process that was killed while writing it
-
-
-def _birth(pid: int) -> str | None:
-    """Start time of a process in clock ticks since boot, where the system tells; guards against a reused pid."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
-
-
-def _alive(pid: int, birth: str | None) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    now = _birth(pid)
-    return birth is None or now is None or now == birth
+BLANK_AFTER = 60.0  # seconds after which an unreadable claim is one whose writer was killed
+HEARTBEAT = 60.0
+LOCK = ".claims.lock"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to compute one run, held by a living process. Use it as a context manager."""
+    """The right to compute one run, held by a living process. As a context manager it shows signs of life."""
 
     path: Path
     pid: int
+    _done: threading.Event = field(default_factory=threading.Event)
 
     def refresh(self) -> None:
         """Show other hosts that the work goes on."""
@@ -49,44 +36,71 @@ class Claim:
 
     def release(self) -> None:
         """Give the claim up; one that somebody else has taken over is left alone."""
-        if holder(self.path) == self.pid:
-            self.path.unlink(missing_ok=True)
+        found = _holder(self.path)
+        with suppress(OSError):
+            if found is not None and (found.host, found.pid) == (socket.gethostname(), self.pid):
+                self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Claim:
+        threading.Thread(target=self._show_life, daemon=True).start()
         return self
 
+    def _show_life(self) -> None:
+        while not self._done.wait(HEARTBEAT):
+            self.refresh()
+
     def __exit__(self, *_: object) -> None:
+        self._done.set()
         self.release()
 
 
-def holder(path: Path) -> int | None:
-    """Process id written in a claim of this host, or None."""
+@dataclass(frozen=True)
+class _Holder:
+    pid: int
+    host: str
+    birth: str | None
+
+
+def _holder(path: Path) -> _Holder | None:
+    """Who wrote a claim; None if it is gone or does not say."""
     try:
-        said = json.loads(path.read_text())
-        return int(said["pid"]) if said["host"] == socket.gethostname() else None
-    except (OSError, ValueError, KeyError, TypeError):
+        content = json.loads(path.read_bytes())
+        found = _Holder(int(content["pid"]), str(content["host"]), content.get("birth"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+    return found if 0 < found.pid < 2**31 else None
 
 
 def is_stale(path: Path) -> bool:
-    """Whether the holder is gone: dead on this host, or silent for six hours on another."""
+    """Whether the holder is gone: dead on this host, silent for six hours on another, or never named."""
     try:
-        age = time.time() - path.stat().st_mtime
-        text = path.read_text()
+        age = abs(_now(path.parent) - path.stat().st_mtime)  # a future time is a clock that was set back
     except FileNotFoundError:
         return False
+    found = _holder(path)
+    if found is None:
+        return path.exists() and age > BLANK_AFTER
+    return not alive(found.pid, found.birth) if found.host == socket.gethostname() else age > STALE_AFTER
+
+
+def is_garbage(path: Path) -> bool:
+    """Whether a claim does not say who holds it, and is too old to be one that is being written."""
+    return _holder(path) is None and is_stale(path)
+
+
+def _now(folder: Path) -> float:
+    """Time by the clock that stamps the claims: on a shared disk it is not ours."""
     try:
-        said = json.loads(text)
-        pid, host, birth = int(said["pid"]), str(said["host"]), said.get("birth")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return age > BLANK_AFTER
-    return not _alive(pid, birth) if host == socket.gethostname() else age > STALE_AFTER
+        (folder / LOCK).touch()
+        return (folder / LOCK).stat().st_mtime
+    except OSError:
+        return time.time()
 
 
 @contextmanager
 def _takeover_lock(folder: Path) -> Iterator[None]:
     """One taker at a time: else the second of two would remove the first one's fresh claim."""
-    with open(folder / ".claims.lock", "w") as file:
+    with open(folder / LOCK, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -98,8 +112,7 @@ def take(path: Path) -> Claim | None:
         OSError: The folder cannot be written.
     """
     pid = os.getpid()
-    said = {"pid": pid, "host": socket.gethostname(), "birth": _birth(pid)}
-    text = json.dumps(said).encode()
+    text = json.dumps({"pid": pid, "host": socket.gethostname(), "birth": birth(pid)}).encode()
     for _ in range(2):
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
@@ -108,10 +121,13 @@ def take(path: Path) -> Claim | None:
                 return None
             with _takeover_lock(path.parent):
                 if is_stale(path):
-                    path.unlink(missing_ok=True)
+                    set_aside(path) if path.is_dir() else path.unlink(missing_ok=True)
             continue
         try:
             os.write(handle, text)
+        except OSError as error:  # an empty claim would block the run for everybody
+            path.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
             os.close(handle)
         return Claim(path, pid)

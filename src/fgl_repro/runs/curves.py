@@ -1,4 +1,4 @@
-"""Curves of many runs in one CSV that is committed: a line a run and round. Records are packed in ``records.py``."""
+"""Curves of many runs in one CSV that is committed: a line a run and round. Records are packed in ``packed.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import RecordStore, write_atomic
+from fgl_repro.runs.packed import read_sealed, write_sealed
+from fgl_repro.runs.store import RecordStore
 
 Columns = dict[str, list[float | None]]
 """Per-round values by name, ``round`` among them, as ``RecordStore.curves`` gives them."""
@@ -24,11 +25,10 @@ def read_packed(path: Path) -> dict[str, Columns]:
         return {}
     found: dict[str, Columns] = {}
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                columns = found.setdefault(row.pop("key"), {name: [] for name in row})
-                for name, value in row.items():
-                    columns[name].append(float(value) if value else None)
+        for row in csv.DictReader(io.StringIO(read_sealed(path), newline="")):
+            columns = found.setdefault(row.pop("key"), {name: [] for name in row})
+            for name, value in row.items():
+                columns[name].append(float(value) if value else None)
     except (ValueError, KeyError, TypeError, csv.Error):
         raise UserError(f"the packed curves {path} are damaged: restore the file from version control.") from None
     return {key: {n: v for n, v in columns.items() if any(x is not None for x in v)} for key, columns in found.items()}
@@ -52,7 +52,7 @@ def pack(curves: Mapping[str, Columns], path: Path) -> int:
         values = [columns.get(name, [None] * length) for name in names]
         for number, *line in zip(columns["round"], *values, strict=True):
             writer.writerow([key, int(number or 0), *("" if x is None else repr(x) for x in line)])
-    write_atomic(path, out.getvalue())
+    write_sealed(path, out.getvalue())
     return len(held)
 
 

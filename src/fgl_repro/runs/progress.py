@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
@@ -73,11 +73,13 @@ class Progress:
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._started = self._last = time.monotonic()
+        self._last = time.monotonic()
         self._done, self._total = 0, total
-        shape = "{desc} {bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-        interactive = self._stream.isatty() and total > 0
-        self._bar = tqdm(total=total, file=self._stream, bar_format=shape, leave=False) if interactive else None
+        shape = "{n_fmt}/{total_fmt} |{bar:10}| {elapsed}, {desc}"  # what is wider than the terminal is cut at the end
+        shown = self._stream.isatty() and total > 0
+        self._bar = (
+            tqdm(total=total, file=self._stream, bar_format=shape, leave=False, dynamic_ncols=True) if shown else None
+        )
 
     def advance(self) -> None:
         """One run more is done, failed or found finished elsewhere."""
@@ -89,20 +91,35 @@ class Progress:
         """Args: current: what runs now; left: expected seconds until the end."""
         ahead = str(timedelta(seconds=round(left)))
         if self._bar is not None:
-            self._bar.set_description_str(f"{current[:48]:<48} ", refresh=False)
-            self._bar.set_postfix_str(f"about {ahead} left")
+            self._bar.set_description_str(f"{ahead} left: {current}")
         elif time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
             print(f"{self._done}/{self._total} runs, about {ahead} left, now {current}", file=self._stream, flush=True)
-
-    def say(self, sentence: str) -> None:
-        """A line that does not break the bar."""
-        if self._bar is not None:
-            self._bar.write(sentence, file=self._stream)
-        else:
-            print(sentence, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Leave the terminal clean."""
         if self._bar is not None:
             self._bar.close()
+
+
+class RunProgress:
+    """One bar for one run: its phase, rounds and first two curves; silent when stderr is not a terminal."""
+
+    def __init__(self, name: str, wanted: bool) -> None:
+        self._bar = tqdm(desc=name, unit="round", disable=None if wanted else True, leave=False, dynamic_ncols=True)
+        self._name, self._phase = name, ""
+
+    def report(self, phase: str, number: int, total: int, values: Mapping[str, float]) -> None:
+        """Args: phase: its name; number: of the round, from 0; total: rounds there may be; values: its curves."""
+        if phase != self._phase:
+            self._phase = phase
+            self._bar.reset(total)
+            self._bar.set_description(self._name if phase == "rounds" else f"{self._name}, {phase}", refresh=False)
+        self._bar.set_postfix({curve[:10]: f"{value:.3f}" for curve, value in [*values.items()][:2]}, refresh=False)
+        self._bar.update(number + 1 - self._bar.n)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()

@@ -7,9 +7,10 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.runs.sweep import EXECUTE, run_all
+from fgl_repro.runs.sweep import run_all
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -29,7 +30,7 @@ def config_of(record: Record) -> Config:
     config.protocol.name = "rerun"
     config.runtime.threads = record.threads
     config.runtime.device = record.device
-    config.paths.cache = os.environ.get("FGL_CACHE", config.paths.cache)
+    config.paths.cache = os.environ.get("FGL_CACHE") or config.paths.cache
     if module.key_of(config) != record.key:
         raise UserError(
             f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "

@@ -1,8 +1,9 @@
-"""Records: one JSON file a run, found by the key of its configuration; and the packed CSV that is committed.
+"""Records in a folder: one JSON file a run, found by the key of its configuration.
 
 A record is the only thing tables know. The file ``<key[:16]>.json`` is written under a temporary name and renamed, so
 that a reader sees a whole record or none; ``<key[:16]>.failed.json`` says why a run did not finish and is never taken
-for a result; ``<key[:16]>.curves.csv`` holds one line a round.
+for a result; ``<key[:16]>.curves.csv`` holds one line a round. What is read is validated: readers refuse a damaged
+file, runs set it aside (``.corrupt``) and are done again.
 """
 
 from __future__ import annotations
@@ -10,19 +11,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, sentence
+from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
 from fgl_repro.runs import claims
-from fgl_repro.runs.record import SELECTIONS, Note, Record
+from fgl_repro.runs.record import Note, Record
 
 PREFIX = 16  # hex digits of the key in a file name
-PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
+MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
 
 Kind = TypeVar("Kind", bound=Note)
 Curves = Mapping[str, Sequence[float | int | None]]
@@ -38,37 +38,38 @@ class Source(Protocol):
     def curves(self, key: str) -> dict[str, list[float | None]]: ...
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write ``text`` so that ``path`` holds either what it held before or all of it, whenever we are killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-
-
 def _read(path: Path, kind: type[Kind]) -> Kind:
     """The note or record in ``path``.
 
     Raises:
         UserError: The file is damaged, or its content could not have been written by a run.
+        OSError: The file is there and cannot be read; that says nothing of its content.
     """
     try:
         found = kind.from_json(json.loads(path.read_text(encoding="utf-8")))
         if not path.name.startswith(found.key[:PREFIX] + "."):
             raise UserError(f"it belongs to key {found.key}, not to its file name")
-    except (OSError, ValueError, RecursionError, UserError) as error:
+    except (IsADirectoryError, ValueError, RecursionError, UserError) as error:
         why = error if isinstance(error, UserError) else "it cannot be read as JSON"
-        raise UserError(
-            f"the record {path} is damaged ({why}): move it away (or let 'fgl-table run' set it aside) and run again."
-        ) from None
+        raise UserError(f"the record {path} is damaged ({why}): {MEND}.") from None
+    return found
+
+
+def read_curves(path: Path) -> dict[str, list[float | None]]:
+    """Columns of a curves file, ``round`` among them; a gap is None.
+
+    Raises:
+        UserError: The file is damaged.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            names, *rows = csv.reader(file)
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        found = {n: [float(x) if x else None for x in values] for n, values in zip(names, columns, strict=True)}
+        if found["round"] != list(range(len(rows))) or len(found) < len(names):
+            raise ValueError("round")
+    except (IsADirectoryError, ValueError, KeyError, csv.Error):
+        raise UserError(f"the curves {path} are damaged: {MEND}.") from None
     return found
 
 
@@ -76,7 +77,10 @@ class RecordStore:
     """A folder of records. It is created by the first write, so that reading leaves no trace."""
 
     def __init__(self, folder: Path | str) -> None:
+        if not str(folder):
+            raise UserError("the folder of the records is empty: give it a name, as in paths.records=results/records.")
         self.folder = Path(folder)
+        self._tidied = False
 
     def path(self, key: str) -> Path:
         """Where the record of ``key`` is or would be."""
@@ -99,21 +103,25 @@ class RecordStore:
             raise UserError(f"the record {path} belongs to another run, key {record.key}: move it away.")
         return record
 
-    def recover(self, key: str) -> Record | None:
-        """Like ``load``, but a damaged file is renamed to ``.corrupt`` with a warning, so that the run is repeated."""
+    def whole(self, key: str) -> Record | None:
+        """Like ``load``, but a record that is damaged or out of reach is as good as none."""
         try:
             return self.load(key)
-        except UserError as error:
-            path = self.path(key)
-            aside = self._beside(key, "corrupt")
-            number = 1
-            while aside.exists():
-                number += 1
-                aside = self._beside(key, f"{number}.corrupt")
-            with suppress(FileNotFoundError):
-                os.replace(path, aside)
-            print(f"warning: {error} It is now {aside.name} and the run is repeated.", file=sys.stderr)
+        except (UserError, OSError):
             return None
+
+    def recover(self, key: str) -> Record | None:
+        """Like ``load``, but what is damaged is renamed to ``.corrupt`` with a warning, so that the run is repeated."""
+        found = None
+        try:
+            found = self.load(key)
+        except UserError as error:
+            _warned(error, self.path(key))
+        try:
+            self.curves(key)
+        except UserError as error:
+            _warned(error, self._beside(key, "curves.csv"))
+        return found
 
     def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
@@ -139,18 +147,22 @@ class RecordStore:
         return path
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
-        """Columns of the curves file; empty when there is none (packed records have no curves)."""
+        """Columns of the curves file; empty when there is none.
+
+        Raises:
+            UserError: The file is damaged.
+        """
         path = self._beside(key, "curves.csv")
-        if not path.exists():
-            return {}
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-        columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
-        return {name: [float(x) if x else None for x in values] for name, values in zip(rows[0], columns, strict=True)}
+        return read_curves(path) if path.exists() else {}
 
     def enough(self, record: Record | None, curves: str = "validation") -> bool:
         """Whether a run has been done: recorded, and with every probe in every round if ``curves`` is ``all``."""
-        return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(record.key)))
+        if record is None or curves != "all":
+            return record is not None
+        try:
+            return set(record.metrics) <= set(self.curves(record.key))
+        except UserError:
+            return False
 
     def files(self) -> list[Path]:
         """Record files in order of name; temporary, failed and set-aside files are not among them."""
@@ -163,18 +175,31 @@ class RecordStore:
         for path in self.files():
             try:
                 yield _read(path, Record)
-            except UserError:
+            except (UserError, OSError):
                 if strict:
                     raise
 
     def check(self) -> list[str]:
-        """One sentence for every damaged record; nothing is touched."""
-        sentences = []
-        for path in self.files():
+        """One sentence for every damaged record, note, curves file and claim; nothing is touched.
+
+        Raises:
+            UserError: There is no such folder.
+        """
+        if not self.folder.is_dir():
+            raise UserError(f"{self.folder} is no folder of records: nothing to check.")
+        sentences, records = [], set(self.files())
+        for path in sorted(self.folder.iterdir()):
             try:
-                _read(path, Record)
-            except UserError as error:
-                sentences.append(str(error))
+                if path.name.endswith(".failed.json"):
+                    _read(path, Note)
+                elif path.name.endswith(".curves.csv"):
+                    read_curves(path)
+                elif path.name.endswith(".claim") and claims.is_garbage(path):
+                    raise UserError(f"the claim {path} names no process: delete it, or let the next run do so.")
+                elif path in records:
+                    _read(path, Record)
+            except (UserError, OSError) as error:
+                sentences.append(sentence(error))
         return sentences
 
     def find(self, prefix: str) -> Record:
@@ -193,6 +218,9 @@ class RecordStore:
     def claim(self, key: str) -> claims.Claim | None:
         """The right to compute ``key`` (a context manager), or None while another living process holds it."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._tidied:
+            remove_leftovers(self.folder, ".*.tmp")
+            self._tidied = True
         return claims.take(self._beside(key, "claim"))
 
     def is_claimed(self, key: str) -> bool:
@@ -214,6 +242,10 @@ def _curves_text(curves: Curves) -> str:
     writer.writerow(curves)
     writer.writerows(["" if x is None else x for x in row] for row in zip(*curves.values(), strict=True))
     return out.getvalue()
+
+
+def _warned(error: UserError, path: Path) -> None:
+    print(f"warning: {error} It is now {set_aside(path).name}.", file=sys.stderr)
 
 
 class Archive:
@@ -251,88 +283,5 @@ class Archive:
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
         """The run's curves, those with more columns where both have some."""
+        self.load(key)  # which sets damaged curves aside, if that is wanted
         return max(self._store.curves(key), self._curves.get(key, {}), key=len)
-
-
-# --- the packed CSV: one row a run, readable columns first, the whole record last ------------------------------------
-
-
-def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
-    config = record.config
-    protocol, method = config["protocol"], config["method"]
-    row: dict[str, Any] = {
-        "key": record.key,
-        "method": method["name"],
-        "variant": method.get("variant", ""),
-        "dataset": config["dataset"]["name"],
-        "clients": config["partitioner"]["clients"],
-        "world": config["setting"]["world"],
-        "lr": protocol.get("lr"),
-        "weight_decay": protocol.get("weight_decay"),
-        "seed": config["seed"],
-        "best_round": record.selection.best_round,
-    }
-    for probe in probes:
-        for selection in SELECTIONS:
-            value = getattr(record.at(probe, selection), "accuracy", None)
-            row[f"{probe}_{selection}"] = None if value is None else round(value, 6)
-    row["record"] = json.dumps(record.as_json(), sort_keys=True, separators=(",", ":"))
-    return row
-
-
-def _order(row: dict[str, Any]) -> tuple[Any, ...]:
-    names = ("dataset", "clients", "world", "method", "variant", "seed", "key")
-    return tuple(row[n] for n in names)
-
-
-def read_packed(path: Path) -> dict[str, Record]:
-    """Records of a packed CSV by key; none when the file does not exist.
-
-    Raises:
-        UserError: The file is damaged.
-    """
-    if not path.exists():
-        return {}
-    csv.field_size_limit(2**31 - 1)
-    found: dict[str, Record] = {}
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                record = Record.from_json(json.loads(row["record"]))
-                if record.key != row["key"]:
-                    raise ValueError(row["key"])
-                found[record.key] = record
-    except (ValueError, KeyError, TypeError, csv.Error, UserError) as error:
-        why = f" ({error})" if isinstance(error, UserError) else ""
-        raise UserError(f"the packed records {path} are damaged{why}: restore the file from version control.") from None
-    return found
-
-
-def pack(records: Iterable[Record], path: Path) -> int:
-    """Merge finished runs into a packed CSV, new ones replacing old ones of the same key; returns the rows it holds.
-
-    The same records give the same bytes. Curves are not kept.
-    """
-    held = read_packed(path)
-    held |= {record.key: record for record in records}
-    used = {probe for record in held.values() for probe in record.metrics}
-    probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
-    rows = sorted((_row(record, probes) for record in held.values()), key=_order)
-    out = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    write_atomic(path, out.getvalue())
-    return len(rows)
-
-
-def unpack(path: Path, folder: Path | str) -> int:
-    """Write the packed runs that ``folder`` does not hold yet as record files; returns how many."""
-    if not path.exists():
-        raise UserError(f"{path} does not exist: nothing to unpack.")
-    store = RecordStore(folder)
-    new = [record for key, record in read_packed(path).items() if store.load(key) is None]
-    for record in new:
-        store.save(record)
-    return len(new)

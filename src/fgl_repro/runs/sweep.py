@@ -11,23 +11,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs import worker
+from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.progress import PRIOR, Costs, Progress, features
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.runs.worker import Answer, Job
+from fgl_repro.runs.worker import Answer, Job, Round
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
     from fgl_repro.config import Config
 
-EXECUTE = "fgl_repro.runs.execute:execute"
 POLL = 1.0  # seconds between looks at runs that another shell is doing
 SHOWN = 20  # failed runs that are named one by one
 
@@ -40,19 +40,16 @@ class Summary:
     skipped: int = 0
     elsewhere: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
-    interrupted: bool = False
 
     @property
     def ok(self) -> bool:
-        return not self.failed and not self.interrupted
+        return not self.failed
 
     def sentences(self) -> list[str]:
-        """One line for each failed run (the first twenty), and one if the sweep was stopped."""
+        """One line for each failed run (the first twenty)."""
         lines = [f"failed: {label}: {why}" for label, why in self.failed[:SHOWN]]
         if len(self.failed) > SHOWN:
             lines.append(f"failed: {len(self.failed) - SHOWN} more; every failed run left a .failed.json.")
-        if self.interrupted:
-            lines.append("stopped: finished runs are kept; start again to do the rest.")
         return lines
 
 
@@ -61,6 +58,12 @@ def label(identity: dict[str, Any]) -> str:
     dataset, world, method, clients = features(identity)
     variant = identity["method"].get("variant")
     return f"{method}{'-' + variant if variant else ''} {dataset} K={clients} {world} seed={identity['seed']}"
+
+
+def brief(identity: dict[str, Any]) -> str:
+    """A run in fewer words, for a bar: ``fedpub cora 3c s0``."""
+    dataset, _, method, clients = features(identity)
+    return f"{method} {dataset} {clients}c s{identity['seed']}"
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
@@ -94,23 +97,24 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
         configs: Runs wanted; repeats (panels that share a world) are done once.
         jobs: Worker processes.
         store: Where records are found and written. Several sweeps, in several shells, may share it.
-        execute: ``module:function`` from a config and a worker's ``slot`` to an object with ``record`` and ``curves``.
+        execute: As in ``attempt``.
 
     Returns:
         What was done, found and failed; a run that another shell does is waited for.
+
+    Raises:
+        KeyboardInterrupt: The sweep was stopped; its workers are gone and their claims given up.
     """
     wanted = jobs_of(configs)
-    missing = [job for job in wanted if not store.enough(store.recover(job.key), job.config.runtime.curves)]
+    missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
     sweep = _Sweep(missing, store, execute, Costs((r.config, r.seconds["total"]) for r in store.all(strict=False)))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
         sweep.work(max(1, min(jobs, len(missing))))
-    except KeyboardInterrupt:
-        sweep.summary.interrupted = True
     finally:
         sweep.close()
-    for line in sweep.summary.sentences():
-        print(line, file=sys.stderr)
+        for line in sweep.summary.sentences():
+            print(line, file=sys.stderr)
     return sweep.summary
 
 
@@ -134,6 +138,7 @@ class _Worker:
     slot: int
     job: Job | None = None
     since: float = 0.0
+    round: Round | None = None
 
 
 class _Sweep:
@@ -192,7 +197,7 @@ class _Sweep:
     def _assign(self) -> None:
         for member in self.workers:
             if member.job is None and self.pending:
-                member.job, member.since = self.pending.popleft(), time.monotonic()
+                member.job, member.since, member.round = self.pending.popleft(), time.monotonic(), None
                 try:
                     member.pipe.send(member.job)
                 except OSError:  # it died while idle: the job was not touched
@@ -211,6 +216,9 @@ class _Sweep:
                 answer = member.pipe.recv()
             except (EOFError, OSError):
                 answer = self._bury(member)
+            if isinstance(answer, Round):
+                member.round = answer
+                continue
             job, member.job = member.job, None
             assert job is not None
             self._settle(job, answer)
@@ -224,11 +232,12 @@ class _Sweep:
         assert job is not None
         if member.process.pid is not None:
             self._store.forget_claim(job.key, member.process.pid)
-        if self._store.enough(self._store.recover(job.key), job.config.runtime.curves):
+        if self._store.enough(self._store.whole(job.key), job.config.runtime.curves):
             return Answer("done")
         code = member.process.exitcode
         why = f"worker died (exit code {code}{'; most likely killed for its memory' if code == -9 else ''})"
-        self._store.save_failed(note_of(job.config).changed(error=why))
+        with suppress(OSError):
+            self._store.save_failed(note_of(job.config).changed(error=why))
         return Answer("failed", 0.0, why)
 
     def _settle(self, job: Job, answer: Answer) -> None:
@@ -260,10 +269,13 @@ class _Sweep:
 
     def _report(self, count: int) -> None:
         now = time.monotonic()
-        running = [w for w in self.workers if w.job is not None]
         left = sum(self._costs.seconds(job.identity) for job in [*self.pending, *self.foreign])
-        for member in running:
-            assert member.job is not None
-            left += max(0.0, self._costs.seconds(member.job.identity) - (now - member.since))
-        names = [w.job.label for w in running if w.job] or [f"{job.label} (another shell)" for job in self.foreign[:1]]
+        names = [f"{job.label} (another shell)" for job in self.foreign[:1]]
+        for member in self.workers:
+            if member.job is None:
+                continue
+            spent, at = now - member.since, member.round
+            expected = self._costs.seconds(member.job.identity) - spent
+            left += spent * (at.total - at.done) / at.done if at is not None else max(expected, spent / 2)
+            names.insert(0, f"{brief(member.job.identity)}{'' if at is None else f' {at.done}/{at.total}'}")
         self._progress.tick(", ".join(names), left / count)

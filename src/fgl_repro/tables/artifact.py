@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core import registry as scan
-from fgl_repro.runs.store import Source, write_atomic
+from fgl_repro.core.files import write_atomic
+from fgl_repro.runs.store import Source
 from fgl_repro.tables.results import csv_text, seeds_said
 from fgl_repro.tables.spec import TableSpec
 

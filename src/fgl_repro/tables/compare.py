@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import write_atomic
+from fgl_repro.core.files import write_atomic
 from fgl_repro.tables.results import SAID, Stat, Table, csv_text, exact, grid_text, number, row_gap, signed
 from fgl_repro.tables.spec import Cell, Panel, spelled
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -34,9 +34,10 @@ from typing import Any
 import numpy as np
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import write_atomic
 from fgl_repro.runs import curves
+from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import read_packed, write_atomic
 from fgl_repro.tables.compare import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
@@ -61,8 +62,8 @@ class Published:
         return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in _rows(path)]
 
     @cached_property
-    def records(self) -> dict[str, Record]:
-        return read_packed(self.folder / "runs.csv")
+    def records(self) -> Mapping[str, Record]:
+        return Packed(self.folder / "runs.csv")
 
     @cached_property
     def configs(self) -> list[tuple[str, Words]]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fgl_repro.runs.store import Source, write_atomic
+from fgl_repro.core.files import write_atomic
+from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare
 from fgl_repro.tables.artifact import Sheet
 from fgl_repro.tables.report_time import time_grid

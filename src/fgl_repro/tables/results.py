@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fgl_repro.core.files import write_atomic
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Source, write_atomic
+from fgl_repro.runs.store import Source
 from fgl_repro.tables.spec import Cell, Panel, Row, RowDifference, TableSpec, spelled
 
 if TYPE_CHECKING:

@@ -1,0 +1,158 @@
+"""``fgl-train``: one run, or with ``-m`` a sweep of them, from Hydra's command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from fgl_repro.cli import MISTAKE, exit_status
+from fgl_repro.cli.explain import explain
+from fgl_repro.config import Config, conf_dir, key_of, register, search, typed
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import tuning
+from fgl_repro.runs.attempt import EXECUTE, attempt
+from fgl_repro.runs.progress import RunProgress
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
+
+if TYPE_CHECKING:
+    from hydra.conf import HydraConf
+
+REFUSALS = (UserError, HydraException, OmegaConfBaseException, OSError)
+"""What a person can mend: one line on stderr, exit status 2. Anything else is a bug and shows its traceback."""
+
+_failed: list[str] = []
+"""Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
+
+
+def obtain(
+    config: Config, store: RecordStore, live: bool = True, slot: int = 0, execute: str = EXECUTE
+) -> tuple[Record, bool]:
+    """The record of ``config``, computed only if it is missing; and whether it had to be computed.
+
+    Args:
+        live: Log to W&B while the run goes on; otherwise only the record is written and can be pushed later.
+        slot: Number of this job, for spreading jobs over GPUs.
+        execute: As in ``attempt``.
+
+    Raises:
+        UserError: The run is being computed elsewhere, or it failed.
+    """
+    key = key_of(config)
+    found = None if config.runtime.force else store.whole(key)
+    if found is not None and store.enough(found, config.runtime.curves):
+        return found, False
+    name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
+    mirror = config.logger.mode if live else "disabled"
+    with RunProgress(name, config.runtime.progress) as bar:
+        verdict = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
+    record = None if verdict == "busy" else store.load(key)
+    if record is None:
+        raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
+    return record, verdict == "done"
+
+
+def summary(record: Record, focus: str) -> str:
+    """A finished run in a few lines; the probe that was asked for comes first."""
+    names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
+    lines = [f"{'probe':<15}{'best validation (round ' + str(record.selection.best_round) + ')':>30}{'last round':>14}"]
+    for name in [*names, "validation"]:
+        best, last = (record.metrics[name][which].accuracy for which in ("best", "last"))
+        lines.append(f"{name:<15}{_percent(best):>30}{_percent(last):>14}")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def job(config: Config, live: bool = True, slot: int = 0) -> Record:
+    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself."""
+    store = RecordStore(config.paths.records)
+    for candidate in tuning.candidates(config):
+        obtain(candidate, store, live=False, slot=slot)
+    chosen = tuning.chosen(config, store)
+    assert chosen is not None
+    record, fresh = obtain(chosen.config, store, live, slot)
+    where = store.path(record.key)
+    knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
+    print(f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}: ", end="")
+    print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+    print(summary(record, config.setting.focus))
+    return record
+
+
+@hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+def _hydra_main(cfg: DictConfig) -> float:
+    """One job; returns the validation accuracy, which an optimising sweeper may maximise."""
+    register()  # again: processes of a parallel launcher have not been through main()
+    hydra_config = HydraConfig.get()
+    multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
+    slot = hydra_config.job.num if multirun else 0
+    try:
+        config = typed(cfg)
+        return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+    except REFUSALS as error:
+        if _full_traceback or isinstance(error, BrokenPipeError) or (multirun and not _plain_sweep(hydra_config)):
+            raise
+        which = f"job {slot} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
+        _complain(which + explain(error))
+        return float("nan")
+
+
+def _plain_sweep(hydra_config: HydraConf) -> bool:
+    """Whether jobs run one after the other in this process and nobody reads what they return."""
+    parts = (hydra_config.sweeper, hydra_config.launcher)
+    return all(str(part["_target_"]).rpartition(".")[2] in ("BasicSweeper", "BasicLauncher") for part in parts)
+
+
+def _complain(sentence: str) -> None:
+    _failed.append(sentence)
+    print(f"fgl-train: {sentence}", file=sys.stderr, flush=True)
+
+
+def _config_dirs(words: list[str]) -> list[str]:
+    """Hydra's ``--config-dir``, which it keeps to itself until a configuration is composed."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", action="append", default=[])
+    found: list[str] = parser.parse_known_args(words)[0].config_dir
+    return found
+
+
+_full_traceback = False
+
+
+def main() -> None:
+    """Console entry. Status 2 when a job was refused; the other jobs of a sweep are done all the same."""
+    status = exit_status("fgl-train", _main)
+    if status:
+        raise SystemExit(status)
+
+
+def _main() -> int:
+    global _full_traceback
+    register()
+    _full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
+    _failed.clear()
+    try:
+        for folder in _config_dirs(sys.argv[1:]):
+            search(folder)
+        _hydra_main()
+    except REFUSALS as error:
+        if _full_traceback or isinstance(error, BrokenPipeError):
+            raise
+        _complain(explain(error))
+    except ValueError as error:  # Hydra's word for method=null
+        if "Config group override" not in str(error):
+            raise
+        _complain("a group cannot be null: name one of its options, as in method=fedavg.")
+    return MISTAKE if _failed else 0

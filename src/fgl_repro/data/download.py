@@ -6,12 +6,14 @@ its files are linked into a staging folder in the cache, where PyG may write.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import os
 import shutil
 import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from fgl_repro.data.catalog import facts, package_sha256
 from fgl_repro.data.sources import pgl
 from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
+_DAY = 86400.0
 _SECONDS = 10  # for a connection, and for any pause in a download
 
 
@@ -71,10 +74,13 @@ def data_root() -> Path | None:
     value = os.environ.get("FGL_DATA", "").strip()
     if not value:
         return None
-    root = Path(value).expanduser()
-    if not root.is_dir():
-        raise UserError(f"FGL_DATA={value} is not a folder: set it to one that holds Planetoid/, Amazon/, or unset it")
-    return root
+    try:
+        root = Path(value).expanduser()
+        if root.is_dir():
+            return root
+    except (OSError, RuntimeError, ValueError):  # no such home, a name that is too long, a null character
+        pass
+    raise UserError(f"FGL_DATA={value:.200} is not a folder: set it to one that holds Planetoid/, Amazon/, or unset it")
 
 
 def raw_folder(cache: Path) -> Path:
@@ -250,6 +256,10 @@ def _members(name: str) -> dict[str, str]:
 @contextmanager
 def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
     """A data root of our own holding links to ``paths``; each process has its own, so none sees another's half."""
+    for left in cache.glob("staging-*"):  # by a process that was killed
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _DAY:
+                shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix="staging-", dir=cache) as folder:
         raw = Path(folder) / source.folder
         raw.mkdir(parents=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,49 +15,83 @@ from scipy.sparse.csgraph import connected_components
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data import download as files
-from fgl_repro.data.catalog import COMPONENTS, FEATURES, Facts, facts
+from fgl_repro.data.catalog import NAMES, Facts, facts
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph, induced
-from fgl_repro.data.sources.source import RawGraph
+from fgl_repro.data.sources.source import RawGraph, of_pyg
 
 CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
 
 
-def load(name: str, cache: Path, features: str = "row", component: str = "largest") -> Graph:
-    """Processed graph from the cache, built first if it is not there or cannot be read. See ``fgl_repro.data.load``."""
-    facts(name)
-    for said, known, what in ((features, FEATURES, "feature form"), (component, COMPONENTS, "component")):
-        if said not in known:
-            raise UserError(f"no {what} {said!r}: choose one of {', '.join(known)}")
-    path = cache_path(name, cache, features, component)
-    graph = read_cache(path, name, component)
+def load(dataset: Dataset, cache: Path) -> Graph:
+    """Processed graph from the cache, built first if it is not there, cannot be read or is not what it should be."""
+    path = cache_path(dataset, cache)
+    known = facts(dataset.name).fingerprint.get(dataset.form) if dataset.name in NAMES else None
+    expected = known or pinned(path)
+    graph = read_cache(path, dataset.name)
+    if graph is not None and not trusted(graph, expected, dataset):
+        print(f"{path} does not hold the {dataset.name} it should: built again from the raw files.", file=sys.stderr)
+        graph = None
     if graph is None:
-        graph = build(name, cache, features, component)
+        graph = build(dataset, cache)
+        if expected is not None and graph.fingerprint != expected:
+            raise UserError(
+                f"{dataset.name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected "
+                f"{expected[:12]}...: if it was changed on purpose, raise its revision and delete {pin_path(path)}"
+            )
         write_cache(path, graph)
+    if expected is None:
+        sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        learned = {"fingerprint": graph.fingerprint, **sizes, "classes": graph.num_classes}
+        files.write(pin_path(path), (json.dumps(learned, indent=1) + "\n").encode())
     return graph
 
 
-def cache_path(name: str, cache: Path, features: str, component: str = "largest") -> Path:
-    form = features if component == "largest" else f"{component}-{features}"
-    return cache / "graphs" / f"{name}-{form}-v{CACHE_VERSION}.npz"
+def cache_path(dataset: Dataset, cache: Path) -> Path:
+    """File of the processed graph."""
+    return cache / "graphs" / f"{dataset.name}-{dataset.form}-v{CACHE_VERSION}.npz"
 
 
-def build(name: str, cache: Path, features: str, component: str = "largest") -> Graph:
+def pin_path(path: Path) -> Path:
+    """File beside a processed graph that says what it was at first load; only where nobody has published that."""
+    return path.with_suffix(".json")
+
+
+def pinned(path: Path) -> str | None:
+    """Fingerprint at first load; None before that, or where the file is damaged."""
+    try:
+        return str(json.loads(pin_path(path).read_text(encoding="utf-8"))["fingerprint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def trusted(graph: Graph, expected: str | None, dataset: Dataset) -> bool:
+    """Whether a cached graph has the expected fingerprint or, where there is none, the sizes that are known."""
+    if expected is not None or dataset.name not in NAMES:
+        return expected in (None, graph.fingerprint)
+    known = facts(dataset.name)
+    if dataset.component == "whole":
+        return graph.num_nodes == known.full_nodes
+    return (graph.num_nodes, graph.num_edges) == (known.nodes, known.edges)
+
+
+def build(dataset: Dataset, cache: Path) -> Graph:
     """Graph from the raw files, past the cache of processed graphs.
 
     Raises:
         UserError: The contents are not the published graph's.
     """
-    raw = files.obtain(name, cache)
-    whole = whole_graph(name, raw)
+    raw = of_pyg(dataset.name, dataset.raw(cache))
+    whole = whole_graph(dataset.name, raw)
     graph = largest_component(whole)
-    wrong = difference(raw, graph, facts(name))
+    wrong = difference(raw, graph, facts(dataset.name)) if dataset.name in NAMES else ""
     if wrong:
         raise UserError(
-            f"{raw.origin} does not hold the published {name} ({wrong}): replace its files with the originals, "
+            f"{raw.origin} does not hold the published {dataset.name} ({wrong}): replace its files with the originals, "
             "or remove them to download them again"
         )
-    graph = whole if component == "whole" else graph
-    return graph if features == "raw" else row_normalised(graph)
+    graph = whole if dataset.component == "whole" else graph
+    return graph if dataset.features == "raw" else row_normalised(graph)
 
 
 def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:
@@ -138,18 +174,13 @@ def write_cache(path: Path, graph: Graph) -> None:
     files.write(path, buffer.getvalue())
 
 
-def read_cache(path: Path, name: str, component: str = "largest") -> Graph | None:
-    """Cached graph, or None if the file is missing, truncated, damaged (the archive's CRC-32) or of the wrong size."""
+def read_cache(path: Path, name: str) -> Graph | None:
+    """Cached graph, or None if the file is missing, truncated or damaged (the archive's CRC-32)."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
-        graph = _from_arrays(name, arrays)
+            return _from_arrays(name, {key: stored[key] for key in stored.files})
     except (OSError, ValueError, KeyError, EOFError, IndexError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         return None
-    known = facts(name)
-    if component == "whole":
-        return graph if graph.num_nodes == known.full_nodes else None
-    return graph if (graph.num_nodes, graph.num_edges) == (known.nodes, known.edges) else None
 
 
 def _from_arrays(name: str, arrays: dict[str, np.ndarray]) -> Graph:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 
 
@@ -78,14 +79,42 @@ def through_pyg(dataset: str, root: Path, *args: str) -> RawGraph:
 
     with contextlib.redirect_stderr(io.StringIO()):  # PyG's "Processing... Done!"
         data_set = getattr(datasets, dataset)(str(root), *args, pre_transform=_sparse_features)
-    data = data_set[0]
-    values = (data.x.values(), data.x.col_indices(), data.x.crow_indices())
-    return RawGraph(
-        features=sp.csr_matrix(tuple(value.numpy() for value in values), shape=tuple(data.x.shape)),
-        edges=data.edge_index.numpy(),
-        labels=data.y.numpy().astype(np.int64),
-        num_classes=int(data_set.num_classes),
-    )
+    return of_pyg(dataset, data_set)
+
+
+def of_pyg(name: str, given: Any) -> RawGraph:
+    """The arrays of a PyG ``Data``, or of a ``Dataset`` of one graph; a :class:`RawGraph` unchanged.
+
+    Args:
+        name: Name of the data set, for messages.
+
+    Raises:
+        UserError: It is something else, or holds several graphs, or lacks features, edges or a class of each node.
+    """
+    if isinstance(given, RawGraph):
+        return given
+    from torch_geometric.data import Data, Dataset
+
+    if isinstance(given, Dataset) and len(given) != 1:
+        raise UserError(f"the data set {name} holds {len(given)} graphs: a federation is cut from one.")
+    data = given[0] if isinstance(given, Dataset) else given
+    if not isinstance(data, Data) or data.x is None or data.edge_index is None or data.y is None:
+        raise UserError(
+            f"raw() of the data set {name} must give a PyG Data with x, edge_index and y, not {data!r:.80}."
+        )
+    labels = data.y.numpy()
+    if not len(data.x) or labels.shape != (len(data.x),) or labels.dtype.kind not in "iu" or labels.min(initial=0) < 0:
+        raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")
+    edges, x = data.edge_index.numpy(), data.x
+    if edges.size and not 0 <= edges.min() <= edges.max() < len(x):
+        raise UserError(f"edge_index of the data set {name} names nodes that x does not have.")
+    parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)
+    arrays = [part.numpy() for part in parts]
+    features = sp.csr_matrix(tuple(arrays) if len(arrays) > 1 else arrays[0], shape=tuple(x.shape), dtype=np.float32)
+    if not np.isfinite(features.data).all():
+        raise UserError(f"x of the data set {name} has values that are no finite number.")
+    classes = max(int(labels.max()) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
+    return RawGraph(features, edges, labels.astype(np.int64), classes, f"the data set {name}")
 
 
 def _sparse_features(data: Any) -> Any:

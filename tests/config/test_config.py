@@ -279,6 +279,9 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("method.variant=best", "method.variant=best does not exist for fedavg: choose release or paper."),
         ("experiment=none", "experiment=none does not exist: choose from "),
         ("hydra/launcher=slurm", "pip install 'fgl_repro[launchers]'"),
+        ("protocol.tuning={seed:0}", "protocol.tuning.seed is not there to be changed: write + before its name"),
+        ("hydra.job.env_set.FOO=1", "is not there to be changed: write + before its name"),
+        ("~seed", "seed belongs to every run and cannot be removed: leave ~seed out."),
         ("~method", "method is missing: give method=..., one of fedavg"),
     ],
 )
@@ -329,6 +332,7 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
     with pytest.raises(UserError) as caught:
         build(overrides, **choices)
     assert "\n" not in str(caught.value)
+    assert "$VALUE" not in str(caught.value)
 
 
 def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import is_dataclass
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -26,7 +27,10 @@ def explain(error: BaseException) -> str:
     said = str(error)
     told = re.search(r"Could not override '([^']+)'", said)
     if told and isinstance(cause, OmegaConfBaseException) and isinstance(cause.object_type, type):
-        return unknown(str(cause.full_key or told[1]), cause.object_type)
+        key = str(cause.full_key or told[1])
+        if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
+            return f"{key} is not there to be changed: write + before its name to add it."
+        return unknown(key, cause.object_type)
     told = re.search(r"Error merging override (\S+)", said)
     if told and cause is not None:
         return f"{told[1]}: {_first(cause)}."

@@ -135,6 +135,8 @@ def _typed(cfg: DictConfig) -> Config:
     _known(cfg, "", Config)
     values: dict[str, Any] = {}
     for f in fields(Config):
+        if f.name not in cfg and not OmegaConf.is_missing(cfg, f.name):
+            raise UserError(f"{f.name} belongs to every run and cannot be removed: leave ~{f.name} out.")
         node = cfg[f.name]
         values[f.name] = OmegaConf.to_object(node) if OmegaConf.is_config(node) else node
         if isinstance(values[f.name], dict):
@@ -243,7 +245,8 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
         try:
             setattr(target, last, converted(types_of(target.__class__)[last], value))
         except ValidationError as error:
-            raise UserError(f"{dotted}={value}: {str(error).splitlines()[0]}.") from None
+            why = str(error).splitlines()[0].replace("$VALUE_TYPE", type(value).__name__).replace("$VALUE", str(value))
+            raise UserError(f"{dotted}={value}: {why}.") from None
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again
     return check(out)

@@ -28,7 +28,7 @@ class Facts:
         nodes, edges: Largest connected component, undirected edges.
         features, classes: Feature dimension and number of classes.
         ids: First 12 hex digits of the SHA-256 of the component's int32 node ids; empty if not known.
-        fingerprint: ``Graph.fingerprint`` by form (``row`` and ``raw`` of the component, ``whole-raw``); empty if not known.
+        fingerprint: ``Graph.fingerprint`` by form: ``row`` and ``raw`` of the component, ``whole-raw``; or empty.
         sha256: Raw file (path in PyG's layout) to SHA-256; empty if not known.
     """
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import options
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.settings import common
 from fgl_repro.federation.settings.open_set import crop_nodes
@@ -204,6 +205,13 @@ def test_plain_invariants(graph: Graph, partitioner: str, clients: int, seed: in
     own = check_world(world, global_split(graph.num_nodes, SPLIT, seed))
     assert set().union(*own) == set(range(graph.num_nodes))
     assert list(probes(world)) == ["seen_graph"]
+
+
+@pytest.mark.parametrize("name", sorted(options("setting")))
+def test_a_setting_probes_what_it_names(name: str, toy_graph: Graph) -> None:
+    """``setting.focus`` is checked against the names before anything is built."""
+    world = build(name, toy_graph, "random", 3)
+    assert [probe.name for probe in world.probes] == list(options("setting")[name].probes)
 
 
 # --- the parts of a world ---------------------------------------------------------------------------------------------

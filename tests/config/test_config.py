@@ -275,6 +275,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("model=sage model.fanout=2 method=fedgnn", "protocol.batch=0 has none: set model.fanout=0."),
         ("runtime.curves=some", "choose validation or all"),
         ("runtime.threads=0", "runtime.threads=0"),
+        ("runtime.threads=1000000", "runtime.threads=1000000 would exhaust this machine: give at most"),
         ("logger.mode=sometimes", "choose offline, online or disabled"),
         ("method.variant=best", "method.variant=best does not exist for fedavg: choose release or paper."),
         ("experiment=none", "experiment=none does not exist: choose from "),

@@ -371,25 +371,6 @@ def test_command_line_reports_one_line_and_goes_on(
     assert "cora: 2485 nodes" in printed.out
 
 
-def test_a_cached_graph_that_is_not_the_published_one_is_never_used(
-    real_graph: RealGraph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = real_graph("cora")
-    path = process.cache_path(option("dataset", "cora")("row"), tmp_path)
-    process.write_cache(path, replace(graph, labels=graph.labels[::-1].copy()))
-    assert load("cora", tmp_path).fingerprint == graph.fingerprint
-    assert "does not hold the cora it should: built again" in capsys.readouterr().err
-    assert cli.main(["check", "cora", "--cache", str(tmp_path)]) == 0
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("value", ["~nobody-of-that-name/x", "x" * 5000, "typo"])
-def test_a_folder_that_cannot_be_is_one_sentence(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FGL_DATA", value)
-    with pytest.raises(UserError, match=r"^FGL_DATA=\S{1,200} is not a folder: set it to one that holds"):
-        load("cora", tmp_path)
-
-
 def test_what_a_killed_process_left_is_swept_away(copied: Callable[[str], Path], tmp_path: Path) -> None:
     copied("citeseer")
     old, young = (tmp_path / "cache" / f"staging-{name}" for name in ("old", "young"))
@@ -398,16 +379,6 @@ def test_what_a_killed_process_left_is_swept_away(copied: Callable[[str], Path],
     os.utime(old, (0, 0))
     load("citeseer", tmp_path / "cache")
     assert (old.exists(), young.exists()) == (False, True)
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from fgl_repro.cli.data import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy', 'torch')))"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
 
 
 def test_catalogue_pins_every_raw_file() -> None:

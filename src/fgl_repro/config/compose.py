@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, make_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,44 +65,30 @@ def yaml_files(group: str) -> dict[str, Path]:
     return {path.stem: path for path in found if not path.stem.startswith("_")}
 
 
-def _by_dataset(table: DictConfig, *, _root_: DictConfig) -> Any:
-    """Resolver ``${by_dataset:{cora:0.01,default:0.001}}``: the entry of the run's data set."""
-    return _entry(table, "dataset", _name(_root_, "dataset"))
+def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
+    """The run's entry of a table that a yaml holds.
 
-
-def _by_method(table: DictConfig, *, _root_: DictConfig) -> Any:
-    """Resolver ``${by_method:{local:0.001,default:0.01}}``: the entry of the run's method."""
-    return _entry(table, "method", _name(_root_, "method"))
-
-
-def _by_cell(table: DictConfig, *, _root_: DictConfig) -> Any:
-    """Resolver ``${by_cell:{fedlog-cora-5:3,default:1}}``: the entry of the run's method, data set and clients."""
-    names = (_name(_root_, "method"), _name(_root_, "dataset"), _root_.partitioner.clients)
-    return _entry(table, "cell", "-".join(map(str, names)))
-
-
-def _by_partitioner(table: DictConfig, *, _root_: DictConfig) -> Any:
-    """Resolver ``${by_partitioner:{overlap:5,default:3}}``: the entry of the run's partitioner."""
-    return _entry(table, "partitioner", _name(_root_, "partitioner"))
-
-
-def _name(root: DictConfig, axis: str) -> str:
-    """Name of an axis' option; empty where none is chosen, which is refused in better words later."""
-    return "" if OmegaConf.is_missing(root, axis) else getattr(OmegaConf.get_type(root[axis]), "name", "")
-
-
-def _entry(table: DictConfig, axis: str, name: str) -> Any:
+    ``${by_dataset:{cora:0.01,default:0.001}}``, ``by_method`` and ``by_partitioner`` look for the name of that option,
+    ``${by_cell:{fedlog-cora-5:3,default:1}}`` for method, data set and clients.
+    """
+    name = _name(_root_, axis)
+    if axis == "cell":
+        name = f"{_name(_root_, 'method')}-{_name(_root_, 'dataset')}-{_root_.partitioner.clients}"
     if name not in table and "default" not in table:
         raise UserError(f"no value for {axis} {name} in {dict(table)}: add it, or a default, to the yaml.")
     return table[name] if name in table else table["default"]
 
 
+def _name(root: DictConfig, axis: str) -> str:
+    """Name of an axis' option; empty where none is chosen, which is refused in better words later."""
+    chosen = axis in root and not OmegaConf.is_missing(root, axis)
+    return getattr(OmegaConf.get_type(root[axis]), "name", "") if chosen else ""
+
+
 def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
-    OmegaConf.register_new_resolver("by_dataset", _by_dataset, replace=True)
-    OmegaConf.register_new_resolver("by_method", _by_method, replace=True)
-    OmegaConf.register_new_resolver("by_cell", _by_cell, replace=True)
-    OmegaConf.register_new_resolver("by_partitioner", _by_partitioner, replace=True)
+    for axis in ("dataset", "method", "partitioner", "cell"):
+        OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()
     loose = [(f.name, Any if f.name in PACKAGES else types_of(Config)[f.name], f) for f in fields(Config)]
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any

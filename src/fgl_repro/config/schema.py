@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from omegaconf import MISSING
@@ -17,6 +18,7 @@ from fgl_repro.nn.architectures import Architecture
 
 AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
 GROUPS = (*AXES, "runtime", "logger", "paths")
+THREADS_A_CORE = 4
 
 
 @dataclass
@@ -35,6 +37,8 @@ class RuntimeConfig:
             raise UserError(f"runtime.curves={self.curves} is unknown: choose validation or all.")
         if self.threads < 1:
             raise UserError(f"runtime.threads={self.threads} computes nothing: give at least 1.")
+        if self.threads > (most := THREADS_A_CORE * (os.cpu_count() or 1)):
+            raise UserError(f"runtime.threads={self.threads} would exhaust this machine: give at most {most}.")
 
 
 @dataclass

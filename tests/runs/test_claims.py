@@ -140,3 +140,6 @@ def test_release_leaves_a_claim_that_was_taken_over(tmp_path: Path) -> None:
     write_claim(path, host="elsewhere")
     claim.release()
     assert path.exists()
+    write_claim(path, pid=os.getppid())
+    claim.release()
+    assert path.exists()

@@ -120,6 +120,18 @@ def test_a_sealed_file_of_damaged_runs_is_refused(tmp_path: Path, damage: Any, s
     assert len(packed.check(tmp_path)) == 1
 
 
+def test_a_row_under_anothers_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    records = some(2)
+    pack(records, path)
+    one, two = (record.key for record in records)
+    lines = path.read_text().splitlines(keepends=True)
+    swapped = {one: two, two: one}
+    sealed(path, "".join([lines[0], *(swapped[line[:64]] + line[64:] for line in lines[1:])]))
+    with pytest.raises(UserError, match="belongs to key"):
+        packed.Packed(path)[one]
+
+
 def test_archive_prefers_what_was_run_here(store: RecordStore) -> None:
     first, second = some(2)
     store.save(first.changed(device="here"))

@@ -1,0 +1,59 @@
+"""One attempt: done once, recorded only if it can be read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.config import Config, key_of, override
+from fgl_repro.runs.attempt import attempt
+from fgl_repro.runs.store import RecordStore
+from support import fake_run, helpers
+
+FAKE = "support.fake_run:execute"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path)
+
+
+@pytest.fixture
+def run() -> Config:
+    return helpers.config(seed=3)
+
+
+def test_a_recorded_run_is_not_done_again_unless_forced(store: RecordStore, run: Config) -> None:
+    assert attempt(run, store, execute=FAKE) == "done"
+    before = store.path(key_of(run)).read_text()
+    assert attempt(run, store, execute="support.fake_run:drifting") == "recorded"
+    assert store.path(key_of(run)).read_text() == before
+    forced = override(run, {"runtime.force": True})
+    assert attempt(forced, store, execute="support.fake_run:drifting") == "done"
+    assert store.path(key_of(run)).read_text() != before
+
+
+def test_a_claimed_run_is_left_to_its_holder(store: RecordStore, run: Config) -> None:
+    with store.claim(key_of(run)) as claim:
+        assert claim is not None
+        assert attempt(run, store, execute=FAKE) == "busy"
+    assert attempt(run, store, execute=FAKE) == "done"
+
+
+def test_what_no_reader_takes_is_not_recorded(store: RecordStore, run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(config: Config, **_: object) -> fake_run.Outcome:
+        record = helpers.record(config)
+        record.metrics["seen_graph"]["best"] = replace(record.metrics["seen_graph"]["best"], accuracy=7.0)
+        return fake_run.Outcome(record, {})
+
+    monkeypatch.setattr(fake_run, "execute", execute)
+    with pytest.raises(RuntimeError, match="no reader takes"):
+        attempt(run, store, execute=FAKE)
+    assert store.load(key_of(run)) is None
+    note = store.load_failed(key_of(run))
+    assert note is not None
+    assert note.status == "failed"
+    assert json.loads(json.dumps(note.as_json()))["key"] == key_of(run)

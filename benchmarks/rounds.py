@@ -21,14 +21,14 @@ from benchmarks import textbook
 from fgl_repro import config as configs
 from fgl_repro import data
 from fgl_repro.core.device import prepare
-from fgl_repro.core.streams import torch_rng
 from fgl_repro.federation.partitioners.published import Published
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.rounds import train
-from fgl_repro.nn import GCN, Views
+from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.view import Views
 
 CASES = (("cora", 10), ("cora", 20), ("pubmed", 10))
 BLOCK = 5
@@ -46,7 +46,7 @@ class Stacked:
     def __init__(self, world: World, config: configs.Config, dropout: float) -> None:
         base, views = world.graph.base, Views(torch.device("cpu"))
         model = GCN(base.num_features, base.num_classes, config.model.hidden, dropout)
-        self.clients = Clients(world, model, config.method, config.protocol, config.seed, views)
+        self.clients = Clients(config.method, model, world, config.protocol, config.seed, views)
         self.method = config.method
 
     def rounds(self, number: int) -> list[tuple[float, float]]:
@@ -60,7 +60,7 @@ class Textbook:
     def __init__(self, world: World, config: configs.Config, dropout: float) -> None:
         base, protocol = world.graph.base, config.protocol
         model = GCN(base.num_features, base.num_classes, config.model.hidden, dropout)
-        initial = config.method.initial(model, torch_rng("init", config.seed))
+        initial = config.method.start(model, config.seed).weights
         self.clients = textbook.make_clients(
             world, initial, config.model.hidden, dropout, protocol.lr, protocol.weight_decay
         )

@@ -27,7 +27,7 @@ EVERY = [(name, variant) for name, cls in sorted(registry.options("method").item
 
 SETUP = {
     ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops
-    ("fedlog", "paper"): 2,  # weights of nodes by their clients' sizes
+    ("fedlog", "paper"): 4,  # weights of nodes by their clients' sizes; curves of two epochs of pretraining
     ("fedsageplus", "paper"): 70,  # how many neighbours a node gets decides the sizes of all that follows: 4 steps of
     ("fedsageplus", "release"): 90,  # the generators, with other clients in 2 of them
     ("locsageplus", "paper"): 70,

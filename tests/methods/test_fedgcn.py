@@ -14,11 +14,13 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.settings.common import expand, indicator
 from fgl_repro.federation.world import UnionGraph, World
+from fgl_repro.fl.inputs import Inputs
 from fgl_repro.methods.fedgcn import FedGCN
 from fgl_repro.methods.fedgcn.halo import halo_of
-from fgl_repro.nn import GCN, Views
 from fgl_repro.nn import view as view_module
+from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.ops import stack
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.worlds import membership
@@ -29,6 +31,11 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+
+
+def seen(method: FedGCN, world: World, model: GCN) -> Inputs:
+    """What the method's clients see."""
+    return method.inputs(Inputs(world, model, Views(CPU), 0))
 
 
 def central(world: World, model: GCN, single: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,7 +59,7 @@ def test_two_hops_are_the_central_gcn(world: World, sparse_below: float, monkeyp
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = {name: torch.randn(value.shape) for name, value in model.init(torch_rng("init", 0)).items()}
     rows = np.arange(world.graph.num_nodes)
-    view = FedGCN(hops=2).view(GCN(1, 1), Views(CPU), world, rows)
+    view = seen(FedGCN(hops=2), world, model).cut(Views(CPU), rows)
     logits = model(stack(single, 3), view).flatten(0, 1)[view.slots]
     torch.testing.assert_close(logits, central(world, model, single)[1], atol=1e-4, rtol=1e-4)
     assert np.array_equal(view.labels.flatten()[view.slots].numpy(), world.graph.labels)
@@ -63,7 +70,7 @@ def test_one_hop_is_exact_in_the_first_layer_only(world: World) -> None:
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = model.init(torch_rng("init", 1))
     rows = np.arange(world.graph.num_nodes)
-    view = FedGCN(hops=1).view(GCN(1, 1), Views(CPU), world, rows)
+    view = seen(FedGCN(hops=1), world, model).cut(Views(CPU), rows)
     first, logits = central(world, model, single)
     torch.testing.assert_close(model.first(stack(single, 3), view).flatten(0, 1)[view.slots], first)
     ours = model(stack(single, 3), view).flatten(0, 1)[view.slots]
@@ -85,12 +92,12 @@ def test_the_released_halo_is_exact_but_for_the_degrees_at_its_rim(world: World)
     model = GCN(base.num_features, base.num_classes, 8, 0.0)
     single = model.init(torch_rng("init", 2))
     rows = np.arange(world.graph.num_nodes)
-    released = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), world, rows)
+    released = seen(FedGCN(variant="release", hops=2), world, model).cut(Views(CPU), rows)
     ours = model(stack(single, 3), released).flatten(0, 1)[released.slots]
     assert not torch.allclose(ours, central(world, model, single)[1], atol=1e-5)
     alone = worlds.build("plain", base, "random", 1)
     rows = np.arange(alone.graph.num_nodes)
-    whole = FedGCN(variant="release", hops=2).view(GCN(1, 1), Views(CPU), alone, rows)
+    whole = seen(FedGCN(variant="release", hops=2), alone, model).cut(Views(CPU), rows)
     ours = model(stack(single, 1), whole).flatten(0, 1)[whole.slots]
     torch.testing.assert_close(ours, central(alone, model, single)[1], atol=1e-5, rtol=1e-4)
 

@@ -17,12 +17,17 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.mixing import class_shares, disturbed
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.mixing import class_shares
+from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedlog import prototypes as prototypes_module
-from fgl_repro.methods.fedlog.method import FedLoG, Knowledge
-from fgl_repro.methods.fedlog.prompts import prompts
+from fgl_repro.methods.fedlog.messages import Knowledge
+from fgl_repro.methods.fedlog.method import FedLoG
 from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet
-from fgl_repro.nn import SAGE, Views, stack
+from fgl_repro.methods.fedlog.training import Lesson
+from fgl_repro.nn.models.sage import SAGE
+from fgl_repro.nn.ops import stack
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import execute, federate
 from support import worlds
 
@@ -45,14 +50,16 @@ def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
-def make_clients(world: World, **fields: object) -> tuple[FedLoG, Clients]:
+def make_lesson(world: World, **fields: object) -> Lesson:
+    """Clients before round 0, without a warm-up unless asked for."""
+    fields = {"warmup": 0} | fields
     dotted = {f"method.{name}": value for name, value in {**FedLoG.quick, **fields}.items()}
     config = configs.build({"model.hidden": 8, **dotted}, dataset="cora", method="fedlog", clients=3)
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
+    clients = Clients(config.method, model, world, config.protocol, 0, Views(CPU))
     assert isinstance(config.method, FedLoG)
-    config.method.begin(clients)
-    return config.method, clients
+    state, _ = prepare(config.method, clients, Ledger())
+    return Lesson(config.method, clients, state)
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -159,18 +166,6 @@ def test_degrees_choose_the_branch() -> None:
     torch.testing.assert_close(mixed.exp().sum(-1), torch.ones(1, 3))
 
 
-def test_prompts_go_through_their_class() -> None:
-    from fgl_repro.methods.fedlog.prompts import generate, generators
-
-    params, x = generators(D, C, torch.Generator().manual_seed(0)), torch.randn(K, C * S, D)
-    ours = prompts(params, x)
-    for k in range(K):
-        for c in range(C):
-            rows = slice(c * S, (c + 1) * S)
-            own = {name: value[c : c + 1] for name, value in params.items()}
-            torch.testing.assert_close(ours[k, rows], generate(own, x[k : k + 1, rows])[0])
-
-
 # --- published facts --------------------------------------------------------------------------------------------------
 
 SIZES = {"cora": (1433, 7), "citeseer": (3703, 6), "pubmed": (500, 3), "photo": (745, 8), "computers": (767, 10)}
@@ -220,12 +215,13 @@ def test_gamma_of_a_class_that_is_always_recognised(real_graph: Callable[..., Gr
 
 def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
     """Equation 4 without shuffling; a class nobody has is averaged plainly; weights are averaged plainly."""
-    method, clients = make_clients(world, variant="paper")
+    lesson = make_lesson(world, variant="paper")
+    method, clients = lesson.method, lesson.clients
     upload = Knowledge(
         {name: torch.randn_like(value) for name, value in clients.params.items()},
         torch.randn_like(clients.personal["X_head"]),
     )
-    down = method.aggregate(clients, upload)
+    down = method.aggregate(clients, lesson.state, upload)
     assert isinstance(down, Knowledge)
     graph = world.graph
     counts = np.stack([np.bincount(graph.labels[graph.owner == k], minlength=4) for k in range(3)])
@@ -242,12 +238,13 @@ def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
 
 
 def test_the_release_shuffles_slots_within_classes(world: World) -> None:
-    method, clients = make_clients(world, slots=8)
+    lesson = make_lesson(world, slots=8)
+    method, clients = lesson.method, lesson.clients
     one = torch.zeros_like(clients.personal["X_head"])
     one[0] = torch.arange(one.shape[1]).unsqueeze(1).expand_as(one[0]) + 1.0
-    clients.state.shares = torch.zeros_like(clients.state.shares)
-    clients.state.shares[0] = 1.0
-    down = method.aggregate(clients, Knowledge(clients.params, one))
+    lesson.state.shares = torch.zeros_like(lesson.state.shares)
+    lesson.state.shares[0] = 1.0
+    down = method.aggregate(clients, lesson.state, Knowledge(clients.params, one))
     assert isinstance(down, Knowledge)
     got = down.synthetic[0, :, 0].view(4, 8)
     assert torch.equal(got.sort(1).values, one[0, :, 0].view(4, 8))
@@ -256,13 +253,13 @@ def test_the_release_shuffles_slots_within_classes(world: World) -> None:
 
 def test_scaling_moves_features_to_the_mean(world: World) -> None:
     """Equation 5 with each client's own gamma."""
-    method, clients = make_clients(world)
-    clients.state.gamma = torch.rand_like(clients.state.gamma)
-    x, prompt = method.prompted(clients)
-    given = clients.state.synthetic
+    lesson = make_lesson(world)
+    lesson.state.gamma = torch.rand_like(lesson.state.gamma)
+    x, prompt = lesson.prompted()
+    given = lesson.state.synthetic
     for k in range(3):
         for i in range(given.shape[1]):
-            expected = given[k, i] + clients.state.gamma[k, i // 2] * (given[k].mean(0) - given[k, i])
+            expected = given[k, i] + lesson.state.gamma[k, i // 2] * (given[k].mean(0) - given[k, i])
             torch.testing.assert_close(x[k, i], expected, atol=1e-6, rtol=1e-5)
     assert prompt.abs().max() < 1
     assert not x.requires_grad
@@ -271,30 +268,31 @@ def test_scaling_moves_features_to_the_mean(world: World) -> None:
 
 @pytest.mark.parametrize("variant", FedLoG.variants)
 def test_gamma_moves_as_the_variant_says(world: World, variant: str) -> None:
-    method, clients = make_clients(world, variant=variant)
-    clients.state.gamma.fill_(0.5)
+    lesson = make_lesson(world, variant=variant)
+    lesson.state.gamma.fill_(0.5)
     known = torch.zeros(3, 8, dtype=torch.bool)
     known[:, :2] = True
     active = np.array([True, False, True])
-    method.rescale(clients, known, active)
+    lesson.rescale(known, active)
     down = 0.5 if variant == "paper" else 0.499
-    torch.testing.assert_close(clients.state.gamma[0], torch.tensor([0.501, down, down, down]))
-    torch.testing.assert_close(clients.state.gamma[1], torch.full((4,), 0.5))
-    clients.state.gamma.zero_()
-    method.rescale(clients, known, None)
-    assert clients.state.gamma.min() == 0
+    torch.testing.assert_close(lesson.state.gamma[0], torch.tensor([0.501, down, down, down]))
+    torch.testing.assert_close(lesson.state.gamma[1], torch.full((4,), 0.5))
+    lesson.state.gamma.zero_()
+    lesson.rescale(known, None)
+    assert lesson.state.gamma.min() == 0
 
 
 def test_local_loss_by_hand(world: World) -> None:
     """Mixture of log-probabilities and half Frobenius norms (release), log of the mixture and node norms (paper)."""
     for variant in FedLoG.variants:
-        method, clients = make_clients(world, variant=variant, beta=0.1)
-        clients.state.dropout = None
+        lesson = make_lesson(world, variant=variant, beta=0.1)
+        clients = lesson.clients
+        lesson.state.dropout = None
         net = clients.model
         assert isinstance(net, PrototypeNet)
         view = net.view(clients.views, world.graph, world.train)
-        nodes = method.learnable(clients, None)
-        loss = method.local_loss(clients, view, nodes)
+        nodes = lesson.learnable(None)
+        loss = lesson.local_loss(view, nodes)
         query, around = net.around(clients.params, view)
         head, tail = net.branches(clients.params, query, around, nodes)
         for k in range(3):
@@ -310,21 +308,46 @@ def test_local_loss_by_hand(world: World) -> None:
             assert loss[k].item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_resting_clients_do_not_move(world: World) -> None:
+@pytest.mark.parametrize("variant", FedLoG.variants)
+def test_global_nodes_are_recognised_by_both_branches_together(world: World, variant: str) -> None:
+    """Client by client and node by node; neither all nor none are recognised."""
+    lesson = make_lesson(world, variant=variant)
+    net, clients = lesson.net, lesson.clients
+    x, prompt = lesson.prompted()
+    nodes = lesson.learnable(None)
+    part = torch.tensor([7, 0, 3, 4, 1])
+    loss, known = lesson.global_loss((x, prompt), nodes, None, part)
+    query, around = net.pair(clients.params, x[:, part], prompt[:, part])
+    head, tail = net.branches(clients.params, query, around, nodes)
+    for k in range(3):
+        log_p = []
+        for i, node in enumerate(part.tolist()):
+            own = node // lesson.method.slots
+            both = (head + tail)[k, i] / 2
+            assert bool(known[k, i]) == (int(both.argmax()) == own)
+            joint = (head[k, i, own].exp() + tail[k, i, own].exp()).log() - np.log(2)
+            log_p.append(joint if variant == "paper" else both[own])
+        assert loss[k].item() == pytest.approx(-torch.stack(log_p).mean().item(), rel=1e-4)
+    assert known.any()
+    assert not known.all()
+
+
+def test_resting_clients_do_not_move(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with fewer batches sits the others' last steps out: weights, learnable nodes and gamma."""
-    method, clients = make_clients(replace(world, train=world.train[:-6]), batch=3, warmup=0)
-    steps = clients.state.batches.steps
+    lesson = make_lesson(replace(world, train=world.train[:-6]), batch=3, warmup=0)
+    method, clients = lesson.method, lesson.clients
+    steps = lesson.state.batches.steps
     few = int(steps.argmin())
     assert steps.min() < steps.max()
     seen: list[torch.Tensor] = []
-    original = method.local_loss
+    original = Lesson.local_loss
 
     def watched(*args: object) -> torch.Tensor:
         seen.append(clients.personal["X_head"][few].detach().clone())
         return original(*args)  # type: ignore[arg-type]
 
-    method.local_loss = watched  # type: ignore[method-assign]
-    method.fit(clients, None, 1, 1)
+    monkeypatch.setattr(Lesson, "local_loss", watched)
+    method.fit(clients, lesson.state, 1, 1)
     seen.append(clients.personal["X_head"][few].detach().clone())
     changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert changed == [True] * steps.min() + [False] * (steps.max() - steps.min())
@@ -353,22 +376,13 @@ def test_ablations_change_what_they_name(world: World) -> None:
 
 def test_noise_keeps_shares_in_range(world: World) -> None:
     """Table 3: Gaussian with a standard deviation of a times the share; a share does not turn negative."""
-    clean, noisy = (make_clients(world, noise=a)[0] for a in (0.0, 5.0))
-    _, clients = make_clients(world)
+    clean, noisy = (make_lesson(world, noise=a).method for a in (0.0, 5.0))
+    clients = make_lesson(world).clients
     r, disturbed = clean.reported(clients), noisy.reported(clients)
     assert torch.equal(r, clients.prior)
     assert disturbed.min() == 0
     assert (disturbed[r == 0] == 0).all()
     assert not torch.equal(r, disturbed)
-
-
-def test_rates_are_exchanged_among_common_and_among_rare_classes() -> None:
-    rates = torch.tensor([[0.1, 0.5, 0.3, 0.05, 0.05], [0.2, 0.2, 0.3, 0.2, 0.1]])
-    mixed = disturbed(rates, 0.0, True, torch.Generator().manual_seed(1))
-    torch.testing.assert_close(mixed.sort(1).values, rates.sort(1).values)
-    for before, after in zip(rates, mixed, strict=True):
-        common = before.argsort(descending=True)[:3]
-        torch.testing.assert_close(after[common].sort().values, before[common].sort().values)
 
 
 def test_refusals_name_the_fix() -> None:

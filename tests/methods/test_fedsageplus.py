@@ -15,14 +15,19 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.clients import Clients
-from fgl_repro.methods.fedsageplus import method as fedsageplus
-from fgl_repro.methods.fedsageplus.mending import Generated, Impaired, MendedGraph
-from fgl_repro.methods.fedsageplus.method import FGEN, Bench, FedSagePlus, returned_gradients
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.fedsageplus import generators as generators_module
+from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, hide
+from fgl_repro.methods.fedsageplus.impaired import Impaired
+from fgl_repro.methods.fedsageplus.mending import Generated, MendedGraph
+from fgl_repro.methods.fedsageplus.method import FedSagePlus, State
 from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
-from fgl_repro.nn import SAGE, Draws, Views
 from fgl_repro.nn import view as view_module
+from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import stack
-from fgl_repro.nn.ragged import grouped
+from fgl_repro.nn.ragged import Draws
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import tampered
@@ -41,23 +46,26 @@ def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
-def begun(world: World, **overrides: object) -> Clients:
-    """Clients after phase 1."""
+def begun(world: World, **overrides: object) -> State:
+    """What phase 1 leaves."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     config = configs.build(dataset="cora", method="fedsageplus", clients=3, overrides={**SMALL, **dotted})
     model = SAGE(world.graph.base.num_features, world.graph.base.num_classes, 8)
-    clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
-    clients.exchange = config.method.begin(clients)  # type: ignore[attr-defined]
-    return clients
+    clients = Clients(config.method, model, world, config.protocol, 0, Views(CPU))
+    state, _ = prepare(config.method, clients, Ledger())
+    assert isinstance(state, State)
+    return state
 
 
 def make_bench(world: World, method: FedSagePlus) -> Bench:
     base = world.graph.base
     net = NeighGen(base.num_features, base.num_classes, method.written, method.num_pred, 8, 8, (8, 16), 0.0)
-    hidden, judged = method.hide(world.graph, 0)
+    hidden, judged = hide(method, world.graph, 0)
     most = None if method.written else method.num_pred
     return Bench(
+        rules=method,
         clients=range(3),
+        graph=world.graph,
         net=net,
         params=net.start([torch.Generator().manual_seed(k) for k in range(3)], CPU),
         impaired=Impaired.of(world, range(3), hidden, judged, most, CPU),
@@ -76,21 +84,6 @@ def make_pool(bench: Bench, slots: int) -> Pool:
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
-
-
-def test_grouped_products_and_their_gradients() -> None:
-    x, weight, bias = torch.randn(5, 3), torch.randn(3, 3, 2), torch.randn(3, 2)
-    index, ptr = torch.tensor([0, 4, 4, 1, 2, 0]), [0, 2, 2, 6]
-    leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
-    again = [t.clone().requires_grad_() for t in (x, weight, bias)]
-    group = torch.tensor([0, 0, 2, 2, 2, 2])
-    ours = grouped(*leaves, ptr, index)
-    direct = torch.einsum("mi,mio->mo", again[0][index], again[1][group]) + again[2][group]
-    torch.testing.assert_close(ours, direct)
-    pull = torch.randn_like(ours)
-    for a, b in zip(torch.autograd.grad(ours, leaves, pull), torch.autograd.grad(direct, again, pull), strict=True):
-        torch.testing.assert_close(a, b)
-    torch.testing.assert_close(grouped(x, weight, None, [0, 1, 3, 5])[3:], x[3:] @ weight[2])
 
 
 @BOTH
@@ -146,7 +139,7 @@ def test_encoder_is_graphsage(world: World, sparse_below: float, monkeypatch: py
 @BOTH
 def test_hiding(world: World, variant: str) -> None:
     graph = world.graph
-    hidden, judged = FedSagePlus(variant=variant, hidden=0.2).hide(graph, 3)
+    hidden, judged = hide(FedSagePlus(variant=variant, hidden=0.2), graph, 3)
     sizes = np.diff(graph.ptr)
     assert np.bincount(graph.owner[hidden], minlength=3).tolist() == np.round(0.2 * sizes).tolist()
     if variant == "paper":
@@ -178,11 +171,11 @@ def test_losses_by_hand(world: World, variant: str) -> None:
     method = FedSagePlus(variant=variant, hidden=0.2, a=0.7, b=1.3, num_pred=2)
     bench = make_bench(world, method)
     graph, impaired = world.graph, bench.impaired
-    hidden, judged = method.hide(graph, 0)
+    hidden, judged = hide(method, graph, 0)
     pool = make_pool(bench, 2)
     estimate = torch.rand(len(impaired.nodes)) * 3
     logits = torch.randn(len(impaired.nodes), 4)
-    ours, of_labels = method.home_loss(bench, pool, estimate), impaired.label_loss(logits)
+    ours, of_labels = bench.home_loss(pool, estimate), impaired.label_loss(logits)
     x = torch.from_numpy(graph.base.features[graph.node].toarray())
     for k in range(3):
         rows = [v for v, node in enumerate(impaired.nodes) if graph.owner[node] == k and judged[node]]
@@ -209,7 +202,7 @@ def test_release_judges_by_strangers(world: World) -> None:
     method = FedSagePlus(variant="release", hidden=0.2, num_pred=3)
     bench = make_bench(world, method)
     graph, impaired, pool = world.graph, bench.impaired, make_pool(bench, 3)
-    ours = method.drawn_loss(bench, pool, graph)
+    ours = bench.drawn_loss(pool)
     bench.picks = [np.random.default_rng(k) for k in range(3)]
     expected = np.zeros(3)
     for ahead in (1, 2):
@@ -225,7 +218,7 @@ def test_release_judges_by_strangers(world: World) -> None:
                 expected[k] += nearest / 3 * impaired.weight[v].item()
     np.testing.assert_allclose(ours.detach().numpy(), expected, rtol=1e-4)
     assert expected.all()
-    assert bench.shown == 2 * int(impaired.missing[impaired.targeted].clamp_max(3).sum())
+    assert bench.rows.sum() == 2 * int(impaired.missing[impaired.targeted].clamp_max(3).sum())
 
 
 @DENSITY
@@ -236,7 +229,7 @@ def test_returned_gradients_are_those_of_the_cross_term(
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
     bench = make_bench(world, FedSagePlus())
     pool, graph = make_pool(bench, 3), world.graph
-    ours = returned_gradients(bench, pool)
+    ours = bench.returned_gradients(pool)
     term = torch.zeros(())
     for s, made in enumerate(pool.features):
         k = int(pool.owner[s])
@@ -297,10 +290,10 @@ def explicit(graph: UnionGraph, generated: Generated) -> UnionGraph:
 def test_generators_learn(world: World, variant: str) -> None:
     """Counts come closer to the truth, and generated vectors to the neighbours that a client really lost."""
     # With c = 1 the vectors of the release follow the classifier: it divides L^f by P d, the steps of Adam do the rest.
-    clients = begun(world, method__warmup=100, method__variant=variant, method__c=float(variant == "paper"))
-    state, graph = clients.state, world.graph
+    state = begun(world, method__warmup=100, method__variant=variant, method__c=float(variant == "paper"))
+    graph = world.graph
     assert state.curve[-20:, 0].mean() < 0.8 * state.curve[:5, 0].mean()
-    generated = state.graph.generated
+    generated = state.mended.mended.generated
     mended, real = distances(graph, generated)
     assert mended < real
 
@@ -323,12 +316,14 @@ def distances(graph: UnionGraph, generated: Generated) -> tuple[float, float]:
 def test_groups_change_nothing(world: World, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generators trained one by one, as memory may demand, are those trained together."""
     options = {"method__variant": variant}
-    together = begun(world, **options).state
-    monkeypatch.setattr(fedsageplus, "GROUP_BYTES", 1)
-    alone = begun(world, **options).state
-    assert len(together.graph.generated.parent)
-    assert np.array_equal(together.graph.generated.parent, alone.graph.generated.parent)
-    np.testing.assert_allclose(together.graph.generated.features, alone.graph.generated.features, atol=1e-5)
+    together = begun(world, **options)
+    monkeypatch.setattr(generators_module, "GROUP_BYTES", 1)
+    alone = begun(world, **options)
+    assert len(together.mended.mended.generated.parent)
+    assert np.array_equal(together.mended.mended.generated.parent, alone.mended.mended.generated.parent)
+    np.testing.assert_allclose(
+        together.mended.mended.generated.features, alone.mended.mended.generated.features, atol=1e-5
+    )
     np.testing.assert_allclose(together.curve, alone.curve, atol=1e-5)
 
 
@@ -338,7 +333,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
     strange = tampered(world, client=0)
     for epochs, equal in ((0, True), (3, False)):
         options = {"method__variant": variant, "method__generator_epochs": epochs}
-        one, other = (begun(w, **options).state.graph.generated for w in (world, strange))
+        one, other = (begun(w, **options).mended.mended.generated for w in (world, strange))
         mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
         assert len(mine[0])
         assert np.array_equal(*mine) == equal
@@ -346,7 +341,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
 
 def test_weight_of_the_cross_term(world: World) -> None:
     """With alpha = 0 others' features change nothing either."""
-    one, other = (begun(w, method__alpha=0.0).state.graph.generated for w in (world, tampered(world, client=0)))
+    one, other = (begun(w, method__alpha=0.0).mended.mended.generated for w in (world, tampered(world, client=0)))
     mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
     assert np.array_equal(*mine)
 
@@ -362,7 +357,7 @@ def test_bytes(world: World) -> None:
     ledger, single = training.ledger.as_dict(), sum(value[0].numel() for value in training.last.values())
     assert ledger["rounds"] == {"up": {"weights": 12 * single}, "down": {"weights": 12 * single}}
     fgen = 8 * 8 + 8 + 8 * 16 + 16 + (16 + 1) * 5 * 16
-    up, down = ledger["setup"]["up"], ledger["setup"]["down"]
+    up, down = ledger["generator"]["up"], ledger["generator"]["down"]
     assert (up["generator"], up["gradients"]) == (4 * 4 * fgen, 2 * 4 * 4 * fgen)
     assert (down["generator"], down["gradients"]) == (2 * 4 * 4 * fgen, 4 * 4 * fgen)
     assert down["noisy_z"] == pytest.approx(2 * up["noisy_z"], abs=2)
@@ -375,7 +370,7 @@ def test_one_client_sends_nothing(toy_graph: Graph) -> None:
     for variant in FedSagePlus.variants:
         overrides = {**SMALL, "protocol.rounds": 1, "method.variant": variant}
         config = configs.build(dataset="cora", method="fedsageplus", clients=1, overrides=overrides)
-        assert "setup" not in federate(config, alone, CPU)[0].ledger.as_dict()
+        assert "generator" not in federate(config, alone, CPU)[0].ledger.as_dict()
 
 
 @pytest.mark.parametrize(

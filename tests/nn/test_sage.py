@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.nn import SAGE, Views
 from fgl_repro.nn import view as view_module
+from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import stack
+from fgl_repro.nn.view import Views
 from support import worlds
 from support.oracles import separate
 

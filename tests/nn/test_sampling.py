@@ -19,12 +19,15 @@ from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedsageplus.mending import Generated, MendedGraph, distances
-from fgl_repro.nn import SAGE, Neighbours, SageHalves, Views
 from fgl_repro.nn import view as view_module
+from fgl_repro.nn.models.sage import SAGE
+from fgl_repro.nn.models.sage_halves import SageHalves
 from fgl_repro.nn.ops import stack
+from fgl_repro.nn.sampling import Neighbours
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
-from support.isolation import first_upload, tampered
+from support.isolation import first_uploads, tampered
 
 CPU = torch.device("cpu")
 SPLIT = (0.6, 0.2, 0.2)
@@ -138,7 +141,7 @@ def test_two_rounds_and_the_same_again(method: str, world: World) -> None:
 def test_a_client_trains_on_its_own_data_only(method: str, world: World) -> None:
     """FedSage+ looks at others' features by design; at their labels it does not."""
     features = not registry.options("method")[method].shares_features
-    plain, other = (first_upload(w, run_of(method)) for w in (world, tampered(world, client=0, features=features)))
+    plain, other = (first_uploads(w, run_of(method)) for w in (world, tampered(world, client=0, features=features)))
     for name, value in plain.items():
         assert torch.equal(value[1:], other[name][1:]), name
     assert any(not torch.equal(value[0], other[name][0]) for name, value in plain.items())
@@ -234,11 +237,11 @@ def test_whole_graphs(real_graph: Callable[..., Graph]) -> None:
 def test_clients_without_a_fanout_take_all_neighbours(world: World) -> None:
     config = run_of(**{"model.fanout": 0})
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    clients = Clients(world, model, config.method, config.protocol, 0, Views(CPU))
-    batch = next(iter(clients.epoch()))
-    assert batch is not None
-    expected = model.view(Views(CPU), world.graph, batch.rows)
-    torch.testing.assert_close(clients.logits(), model(clients.params, expected))
+    clients = Clients(config.method, model, world, config.protocol, 0, Views(CPU))
+    step = next(clients.steps(1))
+    assert step.batch is not None
+    expected = model.view(Views(CPU), world.graph, step.batch.rows)
+    torch.testing.assert_close(clients.logits(step), model(clients.params, expected))
 
 
 def test_any_model_may_have_a_fanout(world: World) -> None:
@@ -257,12 +260,10 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
     config = run_of(**{"model.test_fanout": 5})
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
     assert isinstance(model, SageHalves)
-    both = [Clients(world, m, config.method, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
-    for clients in both:
-        next(iter(clients.epoch()))
-    assert both[1].sampled
-    assert torch.equal(both[0].logits(), both[1].logits())
-    judged = [clients.model(clients.params, clients.judged(world.validation.rows)) for clients in both]
+    both = [Clients(config.method, m, world, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
+    first, second = (clients.logits(next(clients.steps(1))) for clients in both)
+    assert torch.equal(first, second)
+    judged = [clients.model(clients.params, clients.validation) for clients in both]
     assert torch.equal(*judged)
     full = replace(model, test_fanout=0).view(Views(CPU), world.graph, world.validation.rows)
     assert not torch.equal(judged[1], model(both[1].params, full))

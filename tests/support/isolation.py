@@ -1,4 +1,4 @@
-"""Does a client hear of another one before the server mixes? Worlds changed at one client, and first uploads."""
+"""Does a client hear of another one before the server mixes? Worlds changed at one client, and what is uploaded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import torch
 from fgl_repro import config as configs
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
-from fgl_repro.nn import Views
+from fgl_repro.fl.messages import Ledger, Message
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.nn.view import Views
 
 CPU = torch.device("cpu")
 
 
 def make_clients(world: World, config: configs.Config) -> Clients:
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    return Clients(world, model, config.method, config.protocol, config.seed, Views(CPU))
+    return Clients(config.method, model, world, config.protocol, config.seed, Views(CPU))
 
 
 def tampered(world: World, client: int, features: bool = True) -> World:
@@ -35,16 +37,34 @@ def tampered(world: World, client: int, features: bool = True) -> World:
     return replace(world, graph=replace(world.graph, base=graph))
 
 
-def first_upload(world: World, config: configs.Config) -> dict[str, torch.Tensor]:
-    """What clients hold (and send, if the method sends) after local training of the first round."""
-    clients, method = make_clients(world, config), config.method
-    method.begin(clients)
-    memory = method.remember(clients, 0)
-    method.fit(clients, memory, 0, 2)
+class Listener(Ledger):
+    """A ledger that keeps every upload as it was sent, by phase, number and field."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: dict[str, torch.Tensor] = {}
+
+    def add(self, phase: str, direction: str, message: Message | None) -> None:
+        super().add(phase, direction, message)
+        if direction == "up" and message is not None:
+            self.keep(f"{phase}/{len(self.heard)}", message)
+
+    def keep(self, name: str, message: Message) -> None:
+        for field, value in vars(message).items():
+            if isinstance(value, np.ndarray):
+                self.heard[f"{name}/{field}"] = torch.from_numpy(value.copy())
+            elif value is not None:
+                for part, tensor in (value if isinstance(value, dict) else {"": value}).items():
+                    self.heard[f"{name}/{field}.{part}"] = tensor.detach().clone()
+
+
+def first_uploads(world: World, config: configs.Config) -> dict[str, torch.Tensor]:
+    """All uploads of the phases before the rounds and of the first round; and what clients hold after training."""
+    clients, method, ledger = make_clients(world, config), config.method, Listener()
+    state, _ = prepare(method, clients, ledger)
+    method.fit(clients, state, 0, 2)
     with torch.no_grad():
-        message = method.upload(clients, method.weights(clients.trained, training=False))
-    out = {name: value.detach() for name, value in clients.trained.items()}
-    for field, value in (vars(message) if message else {}).items():
-        for name, tensor in (value or {}).items() if isinstance(value, dict | None) else [("", value)]:
-            out[f"{field}.{name}"] = tensor.detach()
-    return out
+        message = method.upload(clients, state)
+    if message is not None:
+        ledger.keep("rounds", message)
+    return ledger.heard | {name: value.detach() for name, value in clients.trained.items()}

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from fgl_repro.federation.world import UnionGraph
-from fgl_repro.nn import SAGE
+from fgl_repro.nn.models.sage import SAGE
 
 
 def separate(graph: UnionGraph, model: SAGE, params: dict[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -1,10 +1,11 @@
-"""Typed messages and the ledger that counts their bytes."""
+"""Typed messages and the ledger that counts their bytes, client by client."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,20 +17,24 @@ if TYPE_CHECKING:
 class Message:
     """Something sent between the server and all K clients; every tensor has the leading client axis ``[K, ...]``.
 
-    Fields hold a tensor, a dict of tensors, or None. Rows that are equal for all clients are expanded, not copied.
+    Fields hold a tensor, a dict of tensors, or None; where clients send rows that differ in number, the bytes of each
+    client, int64 ``[K]``, stand for them. Rows that are equal for all clients are expanded, not copied.
     """
 
     def tensors(self) -> Params:
         """Weights this message carries for the clients' models, by parameter name."""
         return {}
 
-    def bytes_by_field(self) -> dict[str, int]:
-        """Bytes one client sends or receives, per field."""
-        out: dict[str, int] = {}
+    def bytes_by_field(self) -> dict[str, np.ndarray]:
+        """Bytes that each client sends or receives, int64 ``[K]``, per field."""
+        out: dict[str, np.ndarray] = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            if value is not None:
-                out[f.name] = sum(map(_bytes_per_client, value.values() if isinstance(value, dict) else [value]))
+            if isinstance(value, np.ndarray):
+                out[f.name] = value
+            elif value is not None:
+                tensors = value.values() if isinstance(value, dict) else [value]
+                out[f.name] = sum(map(_bytes_of_each, tensors), np.zeros(1, dtype=np.int64))
         return out
 
 
@@ -45,41 +50,31 @@ class Weights(Message):
 
 @dataclass
 class Features(Message):
-    """Rows of features or of sums; ``numbers`` of them at a client, on average."""
+    """Rows of features or of sums: bytes of each client, int64 ``[K]``."""
 
-    numbers: float
-
-    def bytes_by_field(self) -> dict[str, int]:
-        return {"features": round(4 * self.numbers)}
+    features: np.ndarray
 
 
-@dataclass
-class Exchange:
-    """A one-off step before round 0: what every client sent up and got down."""
-
-    up: Message | None = None
-    down: Message | None = None
-
-
-def _bytes_per_client(tensor: Tensor) -> int:
-    return tensor.numel() // tensor.shape[0] * tensor.element_size()
+def _bytes_of_each(tensor: Tensor) -> np.ndarray:
+    """Clients' parts of one stacked tensor are equal in size."""
+    return np.full(tensor.shape[0], tensor.numel() // tensor.shape[0] * tensor.element_size(), dtype=np.int64)
 
 
 class Ledger:
-    """Bytes of one client, summed over the run, by phase, direction and field."""
+    """Bytes of every client, summed over the run, by phase, direction and field."""
 
     def __init__(self) -> None:
-        self._count: dict[tuple[str, str, str], int] = defaultdict(int)
+        self.clients: dict[tuple[str, str, str], np.ndarray] = {}
 
     def add(self, phase: str, direction: str, message: Message | None) -> None:
         """Count ``message``; ``direction`` is ``up`` (client to server) or ``down``."""
         if message is not None:
-            for name, size in message.bytes_by_field().items():
-                self._count[phase, direction, name] += size
+            for name, sizes in message.bytes_by_field().items():
+                self.clients[phase, direction, name] = self.clients.get((phase, direction, name), 0) + sizes
 
     def as_dict(self) -> dict[str, dict[str, dict[str, int]]]:
-        """``{phase: {direction: {field: bytes}}}``."""
+        """Mean over clients, rounded: ``{phase: {direction: {field: bytes}}}``."""
         out: dict[str, dict[str, dict[str, int]]] = {}
-        for (phase, direction, name), size in sorted(self._count.items()):
-            out.setdefault(phase, {}).setdefault(direction, {})[name] = size
+        for (phase, direction, name), sizes in sorted(self.clients.items(), key=lambda item: item[0]):
+            out.setdefault(phase, {}).setdefault(direction, {})[name] = round(int(sizes.sum()) / len(sizes))
         return out

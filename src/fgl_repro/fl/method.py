@@ -1,35 +1,80 @@
 """What a method is: a dataclass of hyper-parameters with the few decisions that distinguish it.
 
-The round itself (receive, train, upload, aggregate) is written once, in ``fl/rounds.py``. This file imports no torch,
-so that configuration and shell completion stay fast.
+The run itself (phases, rounds, selection) is written once, in ``fl/rounds.py``. This file imports no torch, so that
+configuration and shell completion stay fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fgl_repro import nn
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option
-from fgl_repro.fl.messages import Exchange, Message
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.messages import Message
 
 if TYPE_CHECKING:
-    import numpy as np
-    from torch import Generator, Tensor
+    from typing import Generic
 
-    from fgl_repro.federation.world import World
+    from torch import Tensor
+    from typing_extensions import TypeVar
+
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn import Neighbours
+    from fgl_repro.fl.inputs import Inputs
+    from fgl_repro.fl.phase import Phase
+    from fgl_repro.fl.steps import Loss
     from fgl_repro.nn.models.model import Model, Params
-    from fgl_repro.nn.view import View, Views
+
+    S = TypeVar("S", default=Any)
+    """What a method keeps between rounds, in a type of its own; None for most. ``Method`` alone is one of any state."""
+
+    class _Keeping(Generic[S]): ...
+else:
+    S = None
+
+    class _Keeping:
+        """Generic to the type checker alone: OmegaConf takes every generic dataclass for a dictionary."""
+
+        def __class_getitem__(cls, state: object) -> type:
+            return cls
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every client starts from: one network, without client axis.
+
+    Attributes:
+        network: What is trained.
+        weights: The model's weights.
+        personal: Further trained tensors, which belong to each client (masks, ...).
+    """
+
+    network: Model
+    weights: Params
+    personal: Params = field(default_factory=dict)
 
 
 @dataclass
-class Method(Option):
+class Method(Option, _Keeping[S]):
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
+
+    The hooks, in the order in which a run calls them, and what each is asked:
+
+        start      Which network do clients train, and from which weights?
+        inputs     What do clients see?
+        state      What does the method keep between rounds?
+        publish    What does the server send first?
+        receive    What do clients do with what came down? (then in every round but the first)
+        phases     What happens before the rounds?
+        fit        How do clients train in a round? (the hooks from here on are called in every round)
+        objective  Which loss do they descend?
+        upload     What do they send?
+        aggregate  What does the server make of it and send down?
+        trace      Which further curves has a round?
+        facts      What does the record keep in the end?
 
     Attributes:
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
@@ -64,84 +109,59 @@ class Method(Option):
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
             )
 
-    def world(self, world: World) -> World:
-        """What is trained on; default: what the clients have. One model for all may answer probes of many clients."""
-        return world
+    # --- before the rounds --------------------------------------------------------------------------------------------
 
-    def network(self, model: Model) -> Model:
-        """What clients train, built from the architecture of the config; default: that architecture itself."""
-        return model
+    def start(self, model: Model, seed: int) -> Start:
+        """What all clients start from, built on the architecture of the config; default: that architecture itself."""
+        return Start(model, model.init(torch_rng("init", seed)))
 
-    def initial(self, model: Model, rng: Generator) -> Params:
-        """One model's weights before round 0 (no client axis); every client starts from a copy."""
-        return model.init(rng)
+    def inputs(self, own: Inputs) -> Inputs:
+        """What clients see of the graphs; default: their own subgraphs, with which the hook is called."""
+        return own
 
-    def personal(self, clients: Clients) -> Params:
-        """Initial trained tensors ``[K, ...]`` beyond the model's weights that belong to each client (masks, ...)."""
-        return {}
+    def state(self, clients: Clients) -> S:
+        """What the method keeps between rounds beside the clients' tensors; default: nothing."""
+        return None  # type: ignore[return-value]
 
-    def view(self, model: Model, views: Views, world: World, rows: np.ndarray) -> View:
-        """What clients compute ``rows`` of the training graph from; default: their own subgraphs."""
-        view: View = model.view(views, world.graph, rows)
-        return view
-
-    def batch_view(self, clients: Clients, rows: np.ndarray) -> View:
-        """What a mini-batch ``rows`` is trained on with all its neighbours; default: as ``view`` has it."""
-        return self.view(clients.model, clients.views.brief, clients.world, rows)
-
-    def neighbours(self, clients: Clients) -> Neighbours:
-        """What mini-batches draw neighbours from; default: the clients' own subgraphs."""
-        return nn.Neighbours.of(clients.world.graph, clients.views.device)
-
-    def begin(self, clients: Clients) -> Exchange:
-        """One-off set-up before round 0; returns what each client sent and received for it."""
-        return Exchange()
-
-    def publish(self, clients: Clients) -> Message | None:
-        """The server's first message, sent down at the start of round 0; None: the method has no server."""
+    def publish(self, clients: Clients, state: S) -> Message | None:
+        """The server's first message, which reaches clients before anything is trained; None: there is no server."""
         return None
 
-    def weights(self, params: Params, training: bool) -> Params:
-        """Model weights ``[K, ...]`` that a forward pass uses, from all trained tensors."""
-        return params
+    def phases(self, clients: Clients, state: S) -> Iterable[Phase]:
+        """What happens between the first message and the rounds, one after the other; default: nothing."""
+        return ()
 
-    def remember(self, clients: Clients, round: int) -> Any:
-        """What clients keep of the received model through the round, e.g. a teacher's logits ``[K, r, C]``."""
-        return None
+    # --- a round ------------------------------------------------------------------------------------------------------
 
-    def fit(self, clients: Clients, memory: Any, round: int, epochs: int) -> Tensor:
-        """Local training of one round; returns the last loss of each client ``[K]``."""
-        for _ in range(epochs):
-            for batch in clients.epoch():
-                loss = self.loss(clients, clients.logits(), clients.recalled(memory), round)
-                clients.step(loss, batch)
-        return clients.last_loss
-
-    def loss(self, clients: Clients, logits: Tensor, memory: Any, round: int) -> Tensor:
-        """Local objective of each client ``[K]`` from training logits ``[K, r, C]``; default: mean cross-entropy."""
-        return clients.cross_entropy(logits)
-
-    def upload(self, clients: Clients, evaluated: Params) -> Message | None:
-        """What clients send after local training; None: nothing is shared.
-
-        Args:
-            clients: Their state after the local epochs.
-            evaluated: ``weights(trained, training=False)`` of that state, computed anyway for validation.
-        """
-        return None
-
-    def aggregate(self, clients: Clients, upload: Message) -> Message:
-        """What the server makes of the uploads and sends down, already one row per client."""
-        raise NotImplementedError(f"{self.name} uploads but does not aggregate")
-
-    def receive(self, clients: Clients, message: Message) -> None:
+    def receive(self, clients: Clients, state: S, message: Message) -> None:
         """Put what came down into the clients' tensors, in place; default: replace the weights it carries."""
         clients.load(message.tensors())
 
-    def trace(self, clients: Clients) -> dict[str, Tensor]:
+    def fit(self, clients: Clients, state: S, round: int, epochs: int) -> Tensor:
+        """Local training; returns the last loss of each client ``[K]``."""
+        return clients.train(self.objective(clients, state, round), epochs)
+
+    def objective(self, clients: Clients, state: S, round: int) -> Loss:
+        """The loss of each client ``[K]`` at a step, for the steps of this round; default: mean cross-entropy.
+
+        What clients keep of the received models through the round (a teacher, an anchor) is computed here.
+        """
+        return lambda step: step.cross_entropy(clients.logits(step))
+
+    def upload(self, clients: Clients, state: S) -> Message | None:
+        """What clients send after local training; None: nothing is shared."""
+        return None
+
+    def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
+        """What the server makes of the uploads and sends down, already one row per client."""
+        raise NotImplementedError(f"{self.name} uploads but does not aggregate")
+
+    # --- what is told of it -------------------------------------------------------------------------------------------
+
+    def trace(self, clients: Clients, state: S) -> dict[str, Tensor]:
         """Further curves of a round, about the method itself: tensors of one number each, fetched with the loss."""
         return {}
 
-    def facts(self, clients: Clients) -> dict[str, Any]:
+    def facts(self, clients: Clients, state: S) -> dict[str, Any]:
         """What the record keeps of the method's state after the last round; plain JSON types."""
         return {}

@@ -1,23 +1,24 @@
-"""The one training loop of all federated methods: receive, train locally, upload, validate, aggregate."""
+"""The one run of all methods: the first message, the phases before, then rounds of training, validation and mixing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.messages import Ledger, Message
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import accuracy
+from fgl_repro.fl.phase import ROUNDS, Curves, Phase, Report, Turn
 from fgl_repro.nn.models.model import Params
 
-Report = Callable[[str, int, int, dict[str, float]], None]
-"""Told after each round of a phase: the phase's name, the round's number from 0, how many there may be, its curves."""
+S = TypeVar("S")
 
 
 @dataclass
@@ -29,7 +30,8 @@ class Training:
         last: The same at the last round.
         best_round, last_round: Their numbers, from 0.
         curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (its probe's accuracy), more if asked for.
-        ledger: Bytes of one client.
+        phases: Curves of the phases before the rounds, by phase.
+        ledger: Bytes of the clients.
         facts: What the method tells of its state after the last round.
     """
 
@@ -38,12 +40,13 @@ class Training:
     best_round: int
     last_round: int
     ledger: Ledger
-    curves: dict[str, list[float]] = field(default_factory=dict)
+    curves: Curves = field(default_factory=dict)
+    phases: dict[str, Curves] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 def train(
-    method: Method,
+    method: Method[S],
     clients: Clients,
     rounds: int,
     local_epochs: int,
@@ -51,58 +54,94 @@ def train(
     report: Report | None = None,
     server: bool = False,
 ) -> Training:
-    """Run all rounds and keep the clients' own models at the best validation round and at the last.
-
-    A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the server
-    makes it of the uploads of that round. Selection sees validation rows only.
+    """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
 
     Args:
         server: Whether the server's models are judged, where there is a server.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
-        report: Called after each round, see :data:`Report`.
+        report: Called after each round of each phase.
 
     Raises:
         UserError: The loss is no longer a finite number.
     """
     ledger = Ledger()
-    setup = method.begin(clients)
-    ledger.add("setup", "up", setup.up)
-    ledger.add("setup", "down", setup.down)
-    curves: dict[str, list[float]] = {"loss": [], "validation": []}
-    best: Params = {name: torch.empty_like(value) for name, value in clients.trained.items()}
-    average = clients.world.validation.average
-    best_round, best_score, incoming = -1, -1.0, method.publish(clients)
-    for number in range(rounds):
-        if incoming is not None:
-            ledger.add("rounds", "down", incoming)
-            method.receive(clients, incoming)
-        memory = method.remember(clients, number)
-        loss = method.fit(clients, memory, number, local_epochs)
+    state, phases = prepare(method, clients, ledger, report)
+    work = _Rounds(method, clients, state, rounds, local_epochs, extra, server)
+    curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
+    facts = method.facts(clients, state)
+    return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts)
+
+
+def prepare(
+    method: Method[S], clients: Clients, ledger: Ledger, report: Report | None = None
+) -> tuple[S, dict[str, Curves]]:
+    """All that comes before the rounds; returns the method's state and the curves of each phase.
+
+    The server's first message reaches the clients first of all, and counts as the download of round 0.
+    """
+    state = method.state(clients)
+    first = method.publish(clients, state)
+    if first is not None:
+        ledger.add(ROUNDS, "down", first)
+        method.receive(clients, state, first)
+    phases: dict[str, Curves] = {}
+    for phase in method.phases(clients, state):
+        curves = phase.run(clients.count, ledger, report)
+        if curves:
+            phases[phase.name] = curves
+    return state, phases
+
+
+class _Rounds(Generic[S]):
+    """The rounds and what selection keeps of them.
+
+    A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the server
+    makes it of the uploads of that round. Selection sees validation rows only.
+    """
+
+    def __init__(
+        self,
+        method: Method[S],
+        clients: Clients,
+        state: S,
+        rounds: int,
+        epochs: int,
+        extra: Callable[[Params], dict[str, float]] | None,
+        server: bool,
+    ) -> None:
+        self.method, self.clients, self.state = method, clients, state
+        self.rounds, self.epochs, self.extra, self.server = rounds, epochs, extra, server
+        self.best: Params = {name: torch.empty_like(value) for name, value in clients.trained.items()}
+        self.last: Params = {}
+        self.best_round, self.best_score = -1, -1.0
+        self.incoming: Message | None = None
+
+    def turn(self, number: int, going: np.ndarray) -> Turn:
+        """Receive, train, upload, validate, aggregate."""
+        method, clients, state, received = self.method, self.clients, self.state, self.incoming
+        if received is not None:
+            method.receive(clients, state, received)
+        loss = method.fit(clients, state, number, self.epochs)
         with torch.no_grad():
             trained = clients.trained
-            evaluated = method.weights(trained, training=False)
-            upload = method.upload(clients, evaluated)
-            ledger.add("rounds", "up", upload)
-            if server and upload is not None:
-                incoming = method.aggregate(clients, upload)
-                trained = trained | incoming.tensors()
-                evaluated = method.weights(trained, training=False)
-            score = accuracy(clients.model(evaluated, clients.validation), clients.validation, average)
-            now = _fetched({"loss": loss.mean(), "validation": score, **method.trace(clients)}, loss, number)
-            if extra:
-                now |= extra(trained)
-            if now["validation"] >= best_score:
-                best_round, best_score = number, now["validation"]
+            upload = method.upload(clients, state)
+            if self.server and upload is not None:
+                self.incoming = method.aggregate(clients, state, upload)
+                trained = trained | self.incoming.tensors()
+            logits = clients.model(trained, clients.validation)
+            score = accuracy(logits, clients.validation, clients.world.validation.average)
+            curves = {"loss": loss.mean(), "validation": score, **method.trace(clients, state)}
+            values = _fetched(curves, loss, number)
+            if self.extra:
+                values |= self.extra(trained)
+            if values["validation"] >= self.best_score:
+                self.best_round, self.best_score = number, values["validation"]
                 for name, value in trained.items():
-                    best[name].copy_(value)
-            if not server and upload is not None and number + 1 < rounds:
-                incoming = method.aggregate(clients, upload)
-        for name, point in now.items():
-            curves.setdefault(name, []).append(point)
-        if report:
-            report("rounds", number, rounds, now)
-    last = {name: value.detach() for name, value in trained.items()}
-    return Training(best, last, best_round, rounds - 1, ledger, curves, method.facts(clients))
+                    self.best[name].copy_(value)
+            if not self.server and upload is not None and number + 1 < self.rounds:
+                self.incoming = method.aggregate(clients, state, upload)
+        self.last = {name: value.detach() for name, value in trained.items()}
+        return Turn(values, up=upload, down=received)
 
 
 def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, float]:

@@ -8,7 +8,8 @@ Variants:
              that always has one element.
     paper    mean weighted by the number of training nodes.
 
-Adam's moments stay with each client across rounds while weights are overwritten, as in the FED-PUB code.
+The optimiser's moments stay with each client across rounds while weights are overwritten, as in the FED-PUB code, where
+the protocol does not begin them anew.
 Evaluated model: each client's own after its local epochs, before averaging (FED-PUB's and FedLoG's code), or, where the
 protocol says so, the mean itself. With ``release``, FedSage's GraphSAGE and its protocol this is FedSage, whose code
 starts from the mean of independent models (here: one model) and has one Adam for all clients, each in turn.
@@ -22,31 +23,30 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.lazy import torch
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method
+from fgl_repro.fl.method import Method, S
 from fgl_repro.fl.mixing import average
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models.model import Params
 
 
 @dataclass
-class FedAvg(Method):
+class FedAvg(Method[S]):
     name: ClassVar[str] = "fedavg"
     display: ClassVar[str] = "FedAvg"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
 
     variant: str = "release"
 
-    def publish(self, clients: Clients) -> Message | None:
+    def publish(self, clients: Clients, state: S) -> Message | None:
         return Weights(clients.params)
 
-    def upload(self, clients: Clients, evaluated: Params) -> Message | None:
+    def upload(self, clients: Clients, state: S) -> Message | None:
         return Weights(clients.params)
 
-    def aggregate(self, clients: Clients, upload: Message) -> Message:
+    def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         return Weights(average(upload.tensors(), self.share(clients)))
 
     def share(self, clients: Clients) -> Tensor:

@@ -14,8 +14,10 @@ Variants:
                       u_ic = 1(y_i != c) (f_ic - log(p_c + 1e-9) + log(1/C + 1e-9)): the indicator multiplies the
                       logit, so a true-class row adds e^0 = 1 (the paper's appendix: 1(y_i != c) e^f, no prior).
 
-Known differences from the authors' code: the protocol's Adam in place of SGD, one full batch, teacher in evaluation
-mode and cached for the round. Weights are averaged by training nodes. Which form FedLoG ran is unknown.
+Known differences from the authors' code: the protocol's optimiser, whose moments outlive rounds, in place of SGD begun
+anew in each; the protocol's batches; a teacher in evaluation mode, computed once a round. Two further combinations of
+its losses are not here: one with the classes that are not vacant, one of plain cross-entropy and restricted KL. Weights
+are averaged by training nodes. Which form FedLoG ran is unknown.
 Tables: FedLoG 1, 2, 5, 6, 9.
 """
 
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.fl.steps import LocalStep, Loss
+    from fgl_repro.nn.view import View
 
 
 @dataclass
-class FedED(FedAvg):
+class FedED(FedAvg[None]):
     name: ClassVar[str] = "feded"
     display: ClassVar[str] = "FedED"
     variants: ClassVar[tuple[str, ...]] = ("fedlog", "fedvls")
@@ -48,18 +52,21 @@ class FedED(FedAvg):
         super().check()
         self.at_least(0, "lam", "suppression")
 
-    def remember(self, clients: Clients, round: int) -> Tensor:
-        return clients.frozen_logits()
+    def objective(self, clients: Clients, state: None, round: int) -> Loss:
+        teacher = clients.teacher()
+        return lambda step: self.distilled(clients, step, clients.logits(step, teacher), teacher.of(step))
 
-    def loss(self, clients: Clients, logits: Tensor, memory: Tensor, round: int) -> Tensor:
+    def distilled(self, clients: Clients, step: LocalStep, logits: Tensor, teacher: Tensor) -> Tensor:
+        """The variant's loss ``[K]`` from both models' logits ``[K, r, C]`` of a step."""
         vacant = (clients.class_counts == 0).unsqueeze(1)
         if self.variant == "fedlog":
-            gap = ((logits - memory) ** 2 * vacant).sum(-1) / vacant.sum(-1).clamp_min(1)
-            return clients.cross_entropy(logits) + self.lam * clients.mean(gap)
+            gap = ((logits - teacher) ** 2 * vacant).sum(-1) / vacant.sum(-1).clamp_min(1)
+            return step.cross_entropy(logits) + self.lam * step.mean(gap)
         log_prior = (clients.prior + 1e-9).log().unsqueeze(1)
-        calibrated = clients.cross_entropy(logits + log_prior)
-        distilled = clients.mean(restricted_divergence(logits, memory, vacant))
-        return calibrated + self.lam * distilled + self.suppression * suppressed(logits, log_prior, clients)
+        calibrated = step.cross_entropy(logits + log_prior)
+        divergence = step.mean(restricted_divergence(logits, teacher, vacant))
+        suppression = suppressed(logits, clients.prior, log_prior, step.view)
+        return calibrated + self.lam * divergence + self.suppression * suppression
 
 
 def restricted_divergence(student: Tensor, teacher: Tensor, vacant: Tensor) -> Tensor:
@@ -70,12 +77,12 @@ def restricted_divergence(student: Tensor, teacher: Tensor, vacant: Tensor) -> T
     return (log_g.exp() * (log_g - log_f) * vacant).sum(-1)
 
 
-def suppressed(logits: Tensor, log_prior: Tensor, clients: Clients) -> Tensor:
-    """L_logit of the authors' code, ``[K]``."""
+def suppressed(logits: Tensor, prior: Tensor, log_prior: Tensor, view: View) -> Tensor:
+    """L_logit of the authors' code ``[K]``, from logits ``[K, r, C]`` and class shares ``[K, C]`` and their logs."""
     classes = logits.shape[-1]
-    other = ~F.one_hot(clients.train.labels, classes).bool()
-    real = clients.train.mask.unsqueeze(-1).bool()
+    other = ~F.one_hot(view.labels, classes).bool()
+    real = view.mask.unsqueeze(-1).bool()
     uniform = torch.log(torch.tensor(1 / classes + 1e-9, device=logits.device))
     level = ((logits - log_prior + uniform) * other).masked_fill(~real, -torch.inf)
-    mean = torch.logsumexp(level, 1) - clients.train.counts.log().unsqueeze(1)
-    return (clients.prior * mean).sum(-1)
+    mean = torch.logsumexp(level, 1) - view.counts.log().unsqueeze(1)
+    return (prior * mean).sum(-1)

@@ -18,26 +18,43 @@ Tables: FED-PUB 2, 3, 4, 7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fgl_repro.core.lazy import lazy, torch
-from fgl_repro.fl.messages import Exchange, Features, Message, Weights
+from fgl_repro.fl.inputs import Inputs
+from fgl_repro.fl.messages import Features, Message, Weights
 from fgl_repro.fl.mixing import average
+from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
-    from fgl_repro.federation.world import World
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgcn import halo
     from fgl_repro.methods.fedgcn.halo import Widened
-    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views
 else:
     halo = lazy("fgl_repro.methods.fedgcn.halo")
+
+
+@dataclass(frozen=True)
+class WidenedInputs(Inputs):
+    """Own rows in the widened graphs."""
+
+    def widened(self) -> Widened:
+        """The clients' widened graphs, made once."""
+        return self.views.once(self.world.graph, "widened", lambda: halo.widened(self.world.graph))
+
+    def cut(self, views: Views, rows: np.ndarray) -> View:
+        wider = self.widened()
+        view: View = self.model.view(views, wider.graph, wider.own[rows])
+        return view
 
 
 @dataclass
@@ -48,7 +65,14 @@ class Gradients(Message):
 
 
 @dataclass
-class FedGNN(FedAvg):
+class State:
+    """The clients' gradients of the round, by the names of the weights, ``[K, ...]``."""
+
+    gradients: Params = field(default_factory=dict)
+
+
+@dataclass
+class FedGNN(FedAvg[State]):
     name: ClassVar[str] = "fedgnn"
     display: ClassVar[str] = "FedGNN"
     variants: ClassVar[tuple[str, ...]] = ("gradients", "weights")
@@ -57,37 +81,37 @@ class FedGNN(FedAvg):
 
     variant: str = "gradients"
 
-    def view(self, model: Model, views: Views, world: World, rows: np.ndarray) -> View:
-        wider = self.widened(views, world)
-        view: View = model.view(views, wider.graph, wider.own[rows])
-        return view
+    def inputs(self, own: Inputs) -> Inputs:
+        return WidenedInputs(own.world, own.model, own.views, own.seed)
 
-    def widened(self, views: Views, world: World) -> Widened:
-        """The clients' widened graphs, made once."""
-        return views.once(world.graph, "widened", lambda: halo.widened(world.graph))
+    def state(self, clients: Clients) -> State:
+        return State()
 
-    def begin(self, clients: Clients) -> Exchange:
-        added = self.widened(clients.views, clients.world).graph.num_nodes - clients.world.graph.num_nodes
-        return Exchange(down=Features(clients.model.num_features * added / clients.count) if added else None)
+    def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
+        assert isinstance(clients.inputs, WidenedInputs)
+        held = np.diff(clients.world.graph.ptr)
+        added = np.diff(clients.inputs.widened().graph.ptr) - held
+        if added.any():
+            yield Phase("setup", 1, lambda *_: Turn(down=Features(4 * clients.model.num_features * added)))
 
-    def fit(self, clients: Clients, memory: None, round: int, epochs: int) -> Tensor:
+    def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         if self.variant == "weights":
-            return super().fit(clients, memory, round, epochs)
-        loss = self.loss(clients, clients.logits(), memory, round)
+            return super().fit(clients, state, round, epochs)
+        loss = self.objective(clients, state, round)(next(clients.steps(1)))
         found = torch.autograd.grad(loss.sum(), list(clients.params.values()))
-        clients.state = dict(zip(clients.params, found, strict=True))
+        state.gradients = dict(zip(clients.params, found, strict=True))
         return loss.detach()
 
-    def upload(self, clients: Clients, evaluated: Params) -> Message:
-        return Weights(clients.params) if self.variant == "weights" else Gradients(clients.state)
+    def upload(self, clients: Clients, state: State) -> Message:
+        return Weights(clients.params) if self.variant == "weights" else Gradients(state.gradients)
 
-    def aggregate(self, clients: Clients, upload: Message) -> Message:
+    def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         if isinstance(upload, Gradients):
             return Gradients(average(upload.gradients, clients.samples))
         return Weights(average(upload.tensors(), clients.samples))
 
-    def receive(self, clients: Clients, message: Message) -> None:
+    def receive(self, clients: Clients, state: State, message: Message) -> None:
         if isinstance(message, Gradients):
-            clients.adam.step([message.gradients[name].contiguous() for name in clients.params])
+            clients.optimiser().step([message.gradients[name].contiguous() for name in clients.params])
         else:
-            super().receive(clients, message)
+            super().receive(clients, state, message)

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.fl.steps import LocalStep, Loss
 
 
 @dataclass
-class FedNTD(FedAvg):
+class FedNTD(FedAvg[None]):
     name: ClassVar[str] = "fedntd"
     display: ClassVar[str] = "FedNTD"
     variants: ClassVar[tuple[str, ...]] = ("paper",)
@@ -44,15 +45,19 @@ class FedNTD(FedAvg):
         if not 0 < self.tau < float("inf"):
             raise UserError(f"method.tau={self.tau} is no temperature: give a number above 0.")
 
-    def remember(self, clients: Clients, round: int) -> Tensor:
-        return clients.frozen_logits()
+    def objective(self, clients: Clients, state: None, round: int) -> Loss:
+        teacher = clients.teacher()
 
-    def loss(self, clients: Clients, logits: Tensor, memory: Tensor, round: int) -> Tensor:
-        return clients.cross_entropy(logits) + self.beta * clients.mean(self.not_true(logits, memory, clients))
+        def loss(step: LocalStep) -> Tensor:
+            logits = clients.logits(step, teacher)
+            gap = self.not_true(logits, teacher.of(step), step.view.labels)
+            return step.cross_entropy(logits) + self.beta * step.mean(gap)
 
-    def not_true(self, student: Tensor, teacher: Tensor, clients: Clients) -> Tensor:
-        """Not-true distillation of every row, ``[K, r]``."""
-        true = F.one_hot(clients.train.labels, student.shape[-1]).bool()
+        return loss
+
+    def not_true(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
+        """Not-true distillation of every row: logits ``[K, r, C]`` of both and classes ``[K, r]`` to ``[K, r]``."""
+        true = F.one_hot(labels, student.shape[-1]).bool()
         log_f = torch.log_softmax((student / self.tau).masked_fill(true, -torch.inf), -1)
         log_g = torch.log_softmax((teacher / self.tau).masked_fill(true, -torch.inf), -1)
         gap = (log_g - log_f).masked_fill(true, 0.0)

@@ -13,22 +13,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro import nn
+from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models.model import Params
+    from fgl_repro.nn.models import model
+else:
+    model = lazy("fgl_repro.nn.models.model")
 
 
 @dataclass
-class FedPer(FedAvg):
+class FedPer(FedAvg[None]):
     name: ClassVar[str] = "fedper"
     display: ClassVar[str] = "FedPer"
 
-    def publish(self, clients: Clients) -> Message:
-        return Weights({name: value for name, value in clients.params.items() if name not in nn.CLASSIFIER})
+    def publish(self, clients: Clients, state: None) -> Message:
+        return Weights({name: value for name, value in clients.params.items() if name not in model.CLASSIFIER})
 
-    def upload(self, clients: Clients, evaluated: Params) -> Message:
-        return self.publish(clients)
+    def upload(self, clients: Clients, state: None) -> Message:
+        return self.publish(clients, state)

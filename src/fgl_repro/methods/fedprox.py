@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models.model import Params
+    from fgl_repro.fl.steps import LocalStep, Loss
 
 
 @dataclass
-class FedProx(FedAvg):
+class FedProx(FedAvg[None]):
     name: ClassVar[str] = "fedprox"
     display: ClassVar[str] = "FedProx"
 
@@ -36,8 +36,10 @@ class FedProx(FedAvg):
         super().check()
         self.at_least(0, "mu")
 
-    def remember(self, clients: Clients, round: int) -> Params:
-        return {name: value.detach().clone() for name, value in clients.params.items()}
+    def objective(self, clients: Clients, state: None, round: int) -> Loss:
+        received = {name: value.detach().clone() for name, value in clients.params.items()}
 
-    def loss(self, clients: Clients, logits: Tensor, memory: Params, round: int) -> Tensor:
-        return clients.cross_entropy(logits) + self.mu / 2 * drift(clients.params, memory)
+        def loss(step: LocalStep) -> Tensor:
+            return step.cross_entropy(clients.logits(step)) + self.mu / 2 * drift(clients.params, received)
+
+        return loss

@@ -18,11 +18,11 @@ Tables: FED-PUB 2, 3, 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.lazy import torch
-from fgl_repro.fl.messages import Exchange, Message, Weights
+from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.mixing import cosine, flat, mix
 from fgl_repro.methods.fedavg import FedAvg
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class State:
-    """Clients of each cluster, what they received this round ``[K, P]``, and rounds done."""
+    """Clients of each cluster, the weights they received this round ``[K, P]``, and rounds done."""
 
     clusters: list[list[int]]
-    received: Tensor = field(init=False)
+    received: Tensor
     rounds: int = 0
 
 
 @dataclass
-class GCFL(FedAvg):
+class GCFL(FedAvg[State]):
     name: ClassVar[str] = "gcfl"
     display: ClassVar[str] = "GCFL"
 
@@ -53,15 +53,15 @@ class GCFL(FedAvg):
         super().check()
         self.at_least(0, "ratio", "warmup")
 
-    def begin(self, clients: Clients) -> Exchange:
-        clients.state = State([list(range(clients.count))])
-        return Exchange()
+    def state(self, clients: Clients) -> State:
+        return State([list(range(clients.count))], flat(clients.params).detach())
 
-    def remember(self, clients: Clients, round: int) -> None:
-        clients.state.received = flat(clients.params).detach()
+    def receive(self, clients: Clients, state: State, message: Message) -> None:
+        super().receive(clients, state, message)
+        state.received = flat(clients.params).detach()
 
-    def aggregate(self, clients: Clients, upload: Message) -> Message:
-        state, weights = clients.state, upload.tensors()
+    def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
+        weights = upload.tensors()
         state.rounds += 1
         if state.rounds > self.warmup:
             updates = flat(weights).detach() - state.received
@@ -79,8 +79,8 @@ class GCFL(FedAvg):
             return [cluster]
         return [sorted(cluster[i] for i in part) for part in halves(cosine(own) + 1)]
 
-    def facts(self, clients: Clients) -> dict[str, Any]:
-        return {"clusters": clients.state.clusters}
+    def facts(self, clients: Clients, state: State) -> dict[str, Any]:
+        return {"clusters": state.clusters}
 
 
 def halves(weights: Tensor) -> tuple[list[int], list[int]]:

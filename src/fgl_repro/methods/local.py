@@ -3,7 +3,8 @@
 Paper: the lower bound of every federated table. No message is sent, so nothing is aggregated.
 Variants: none. Tables: FedLoG 1, 2, 9; FedSage 2, D3, D4, Figure 5 (LocSage; GlobSage: one client
 who has everything).
-Known differences: none; the model is the FED-PUB code's unmasked GCN, as byte counts show for FedLoG's baselines.
+Known differences: Adam's moments outlive the protocol's rounds, where FedLoG's code begins Adam anew in each. The model
+is the FED-PUB code's unmasked GCN, as byte counts show for FedLoG's baselines.
 """
 
 from __future__ import annotations
@@ -15,6 +16,6 @@ from fgl_repro.fl.method import Method
 
 
 @dataclass
-class Local(Method):
+class Local(Method[None]):
     name: ClassVar[str] = "local"
     display: ClassVar[str] = "Local"

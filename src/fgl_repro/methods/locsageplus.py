@@ -22,7 +22,7 @@ from fgl_repro.methods.fedsageplus import FedSagePlus
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models.model import Params
+    from fgl_repro.methods.fedsageplus.method import State
 
 
 @dataclass
@@ -34,8 +34,8 @@ class LocSagePlus(FedSagePlus):
 
     generator_epochs: int = 0
 
-    def publish(self, clients: Clients) -> None:
+    def publish(self, clients: Clients, state: State) -> None:
         return None
 
-    def upload(self, clients: Clients, evaluated: Params) -> None:
+    def upload(self, clients: Clients, state: State) -> None:
         return None

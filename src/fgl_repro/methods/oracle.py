@@ -22,11 +22,11 @@ import numpy as np
 from fgl_repro.fl.method import Method
 
 if TYPE_CHECKING:
-    from fgl_repro.federation.world import World
+    from fgl_repro.fl.inputs import Inputs
 
 
 @dataclass
-class Oracle(Method):
+class Oracle(Method[None]):
     name: ClassVar[str] = "oracle"
     display: ClassVar[str] = "Oracle"
     variants: ClassVar[tuple[str, ...]] = ("whole", "clients")
@@ -34,9 +34,10 @@ class Oracle(Method):
 
     variant: str = "whole"
 
-    def world(self, world: World) -> World:
+    def inputs(self, own: Inputs) -> Inputs:
         from fgl_repro.federation.world import UnionGraph  # here, as shell completion must not wait for scipy
 
+        world = own.world
         base, nodes = world.graph.base, world.graph.node
         everything = np.arange(base.num_nodes)
         whole = UnionGraph.induced(base, [everything])
@@ -46,4 +47,6 @@ class Oracle(Method):
             owned = [copies.ptr[p.graph.owner[p.rows]] + p.graph.node[p.rows] for p in probes]
             probes = tuple(replace(p, graph=copies, rows=rows) for p, rows in zip(probes, owned, strict=True))
         validation = replace(world.validation, graph=whole, rows=np.unique(nodes[world.validation.rows]))
-        return replace(world, graph=whole, train=np.unique(nodes[world.train]), validation=validation, probes=probes)
+        train = np.unique(nodes[world.train])
+        joint = replace(world, graph=whole, train=train, validation=validation, probes=probes)
+        return replace(own, world=joint)

@@ -22,7 +22,7 @@ from fgl_repro.runs.tracking import Live
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
-    from fgl_repro.fl.rounds import Report
+    from fgl_repro.fl.phase import Report
 
 EXECUTE = "fgl_repro.runs.execute:execute"
 Verdict = Literal["done", "recorded", "busy"]

@@ -18,8 +18,10 @@ from fgl_repro.core.device import pick_device, prepare
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import measure
-from fgl_repro.fl.rounds import Report, Training, train
-from fgl_repro.nn import Params, View, Views
+from fgl_repro.fl.phase import Report
+from fgl_repro.fl.rounds import Training, train
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.view import View, Views
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
 
@@ -39,7 +41,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
 
     Args:
         config: Fully resolved configuration.
-        report: Called after each round of each phase with its curves, see :data:`fgl_repro.fl.rounds.Report`.
+        report: Called after each round of each phase with its curves, see :data:`fgl_repro.fl.phase.Report`.
         slot: Number of this worker; ``runtime.device=auto`` spreads workers over the GPUs.
 
     Raises:
@@ -72,6 +74,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         ),
         metrics={name: {at: Measured(**values) for at, values in found.items()} for name, found in metrics.items()},
         facts=training.facts,
+        phases=training.phases or None,
         bytes=training.ledger.as_dict(),
         seconds={name: round(value, 3) for name, value in seconds.items()},
         peak_memory_mb=_peak_memory(device),
@@ -89,11 +92,10 @@ def federate(
     Returns:
         What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes.
     """
-    world = config.method.world(world.averaged(cast(Average, config.protocol.average)))
-    views = Views(device)
+    world = world.averaged(cast(Average, config.protocol.average))
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    clients = Clients(world, model, config.method, config.protocol, config.seed, views)
-    prober = Prober(world, clients, views)
+    clients = Clients(config.method, model, world, config.protocol, config.seed, Views(device))
+    prober = Prober(clients)
     training = train(
         config.method,
         clients,
@@ -111,30 +113,29 @@ def federate(
 class Prober:
     """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
 
-    def __init__(self, world: World, clients: Clients, views: Views) -> None:
-        self.world, self.clients, self.views = world, clients, views
-        self.probes = (world.validation, *world.probes)
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+        self.probes = (clients.world.validation, *clients.world.probes)
         self._groups: list[tuple[list[Probe], np.ndarray, View]] | None = None
 
     def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
         """``{probe: averages}`` of the clients' own models."""
-        weights = self.clients.method.weights(trained, training=False)
         found: dict[str, dict[str, Any]] = {}
         with torch.no_grad():
             for probes, rows, view in self._prepared():
-                predicted = self._predicted(weights, view).cpu().numpy()
+                predicted = self._predicted(trained, view).cpu().numpy()
                 for probe in probes:
                     found[probe.name] = measure(probe, predicted[np.searchsorted(rows, probe.rows)])
         return {probe.name: found[probe.name] for probe in self.probes}
 
-    def _predicted(self, weights: Params, view: View) -> Tensor:
-        """Class of each row. One model may answer for many clients; a graph that all have is asked model by model."""
-        model, clients, asked = self.clients.model, self.clients.count, view.num_clients
-        if clients in (1, asked):
-            own = {name: w.expand(asked, *w.shape[1:]) for name, w in weights.items()}
+    def _predicted(self, trained: Params, view: View) -> Tensor:
+        """Class of each row. One model may answer for many clients; a graph that all have is read model by model."""
+        model, clients, readers = self.clients.model, self.clients.count, view.num_clients
+        if clients in (1, readers):
+            own = {name: w.expand(readers, *w.shape[1:]) for name, w in trained.items()}
             return model(own, view).argmax(-1).flatten()[view.slots]
-        equal = all(torch.equal(w, w[:1].expand_as(w)) for w in weights.values())
-        alone = [{name: w[k : k + 1] for name, w in weights.items()} for k in range(1 if equal else clients)]
+        equal = all(torch.equal(w, w[:1].expand_as(w)) for w in trained.values())
+        alone = [{name: w[k : k + 1] for name, w in trained.items()} for k in range(1 if equal else clients)]
         found = [model(single, view).argmax(-1).flatten()[view.slots] for single in alone]
         return torch.cat(found * (clients // len(found)))
 
@@ -165,11 +166,12 @@ class Prober:
 
     def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""
-        if graph is self.world.graph:
-            return self.clients.judged(rows)
+        inputs = self.clients.inputs
+        if graph is inputs.world.graph:
+            return inputs.judged(rows)
         if graph.block is not None:
             graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
-        return self.clients.asked(graph, rows)
+        return inputs.elsewhere(graph, rows)
 
 
 def _peak_memory(device: torch.device) -> float:

@@ -153,6 +153,7 @@ class Record(Note):
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
         seconds: Wall time by part, and ``total``.
         facts: What the method recorded of itself; None in records from before methods could.
+        phases: Curves of the phases before the rounds, ``{phase: {name: values}}``; None where there are none.
     """
 
     data: dict[str, str]
@@ -161,6 +162,7 @@ class Record(Note):
     selection: Selection
     metrics: dict[str, dict[str, Measured]]
     facts: dict[str, Any] | None = None
+    phases: dict[str, dict[str, list[float]]] | None = None
     bytes: dict[str, dict[str, dict[str, int]]]
     seconds: dict[str, float]
     peak_memory_mb: float
@@ -214,8 +216,9 @@ class Record(Note):
         for at in (at for found in content["metrics"].values() for at in found.values()):
             if at["predicted"] is None:
                 del at["predicted"]
-        if content["facts"] is None:
-            del content["facts"]
+        for name in ("facts", "phases"):
+            if content[name] is None:
+                del content[name]
         return self._sealed(content)
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -66,7 +67,7 @@ def _answer(job: Job, store: RecordStore, execute: str, slot: int, pipe: Connect
     """Do one job; whatever happens to it is an answer."""
     started = told = time.perf_counter()
 
-    def report(phase: str, number: int, total: int, _: dict[str, float]) -> None:
+    def report(phase: str, number: int, total: int, _: Mapping[str, float]) -> None:
         nonlocal told
         if time.perf_counter() - told > TOLD_EVERY:
             told = time.perf_counter()

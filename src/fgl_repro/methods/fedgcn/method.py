@@ -21,29 +21,49 @@ Tables: FedLoG 1, 2, 5, 6, 9.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
-from fgl_repro.fl.messages import Exchange, Features
+from fgl_repro.fl.inputs import Inputs
+from fgl_repro.fl.messages import Features
+from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
-    from fgl_repro.federation.world import World
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgcn import halo
-    from fgl_repro.nn.models.model import Model
     from fgl_repro.nn.view import View, Views
 else:
     halo = lazy("fgl_repro.methods.fedgcn.halo")
 
 
+@dataclass(frozen=True)
+class HaloInputs(Inputs):
+    """Own rows among the nodes ``rings`` steps around a client, with ``exact`` sums of the features one step further.
+
+    Exact sums carry one hop inside them; raw features carry none.
+    """
+
+    rings: int
+    exact: bool
+
+    def cut(self, views: Views, rows: np.ndarray) -> View:
+        graph = self.world.graph
+        around = views.once(graph, f"halo-{self.rings}", lambda: halo.halo_of(graph, self.rings))
+        if self.exact:
+            return views.propagated(around.graph, around.own[rows], around.adjacency, around.sums)
+        return views.of(around.graph, around.own[rows])
+
+
 @dataclass
-class FedGCN(FedAvg):
+class FedGCN(FedAvg[None]):
     name: ClassVar[str] = "fedgcn"
     display: ClassVar[str] = "FedGCN"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
@@ -58,25 +78,23 @@ class FedGCN(FedAvg):
         if self.hops not in (0, 1, 2):
             raise UserError(f"method.hops={self.hops} is not defined for fedgcn: choose 0, 1 or 2.")
 
-    def view(self, model: Model, views: Views, world: World, rows: np.ndarray) -> View:
+    def inputs(self, own: Inputs) -> Inputs:
         if self.hops == 0:
-            return super().view(model, views, world, rows)
-        # Exact sums carry one hop inside them; raw features carry none.
-        rings = self.hops - 1 if self.variant == "paper" else self.hops
-        around = views.once(world.graph, f"halo-{rings}", lambda: halo.halo_of(world.graph, rings))
-        if self.variant == "release":
-            return views.of(around.graph, around.own[rows])
-        return views.propagated(around.graph, around.own[rows], around.adjacency, around.sums)
+            return own
+        exact = self.variant == "paper"
+        return HaloInputs(own.world, own.model, own.views, own.seed, rings=self.hops - exact, exact=exact)
 
-    def begin(self, clients: Clients) -> Exchange:
-        if self.hops == 0:
-            return Exchange()
-        graph, width = clients.world.graph, clients.model.num_features
-        own = graph.num_nodes / clients.count
+    def phases(self, clients: Clients, state: None) -> Iterable[Phase]:
+        if self.hops:
+            yield Phase("setup", 1, lambda *_: self.exchanged(clients))
+
+    def exchanged(self, clients: Clients) -> Turn:
+        """Sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
+        graph, number = clients.world.graph, 4 * clients.model.num_features
         if self.variant == "release":
-            return Exchange(down=Features(width * float(halo.halo_of(graph, self.hops).ring.mean())))
-        ring = float(halo.halo_of(graph, 1).ring.mean())
-        return Exchange(up=Features(width * (own + ring)), down=Features(width * (own + ring * (self.hops == 2))))
+            return Turn(down=Features(number * halo.halo_of(graph, self.hops).ring))
+        own, ring = np.diff(graph.ptr), halo.halo_of(graph, 1).ring
+        return Turn(up=Features(number * (own + ring)), down=Features(number * (own + ring * (self.hops == 2))))
 
     def share(self, clients: Clients) -> Tensor:
         return torch.ones_like(clients.samples)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.fedlog.prompts import generate, generators
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.models.sage import SAGE
@@ -133,38 +134,53 @@ def link_dots(here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
     return out
 
 
-def pretrained(clients: Clients, encoder: SAGE, epochs: int, lr: float, draws: int) -> Params:
-    """One generator a client, trained on its training nodes for full-batch ``epochs`` of Adam, leaves ``[K, ...]``.
+class Pretraining:
+    """One generator a client, trained on its training nodes by full-batch epochs of Adam.
 
-    All start alike. Random encoders depend on no data; one draw serves all clients, each comparing its own nodes.
+    All start alike. Random encoders depend on no data; one draw serves all clients, each comparing its own nodes. The
+    slope of a prompt is summed over the encoders by hand, which is why this step is not the common training loop's.
     """
-    view, seed, device = clients.train, clients.seed, clients.samples.device
-    first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))
-    params = stack({name: value[0].to(device) for name, value in first.items()}, clients.count)
-    params = {name: value.requires_grad_() for name, value in params.items()}
-    here = Surroundings.of(encoder, clients.views, clients.world.graph, clients.world.train)
-    inputs = torch.zeros(view.mask.numel(), encoder.num_features, device=device)
-    inputs[view.slots] = here.x
-    inputs = inputs.view(clients.count, -1, encoder.num_features)
-    weight = (1 / view.counts).repeat_interleave(view.counts.long())
-    adam = StackedAdam(params, lr)
-    dropout, nets = torch_rng("pretraining", seed, str(device)), torch_rng("encoders", seed)
-    for _ in range(epochs):
-        prompts = generate(params, inputs, dropout).flatten(0, 1)[view.slots]
+
+    def __init__(self, clients: Clients, encoder: SAGE, lr: float, draws: int) -> None:
+        view, seed, device = clients.inputs.train, clients.seed, clients.samples.device
+        self.encoder, self.draws, self.slots, self.count = encoder, draws, view.slots, clients.count
+        first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))
+        params = stack({name: value[0].to(device) for name, value in first.items()}, clients.count)
+        self.params = {name: value.requires_grad_() for name, value in params.items()}
+        self.here = Surroundings.of(encoder, clients.views, clients.world.graph, clients.world.train)
+        inputs = torch.zeros(view.mask.numel(), encoder.num_features, device=device)
+        inputs[view.slots] = self.here.x
+        self.inputs = inputs.view(clients.count, -1, encoder.num_features)
+        self.weight = (1 / view.counts).repeat_interleave(view.counts.long())
+        self.adam = StackedAdam(self.params, lr)
+        self.dropout, self.nets = torch_rng("pretraining", seed, str(device)), torch_rng("encoders", seed)
+
+    @property
+    def generators(self) -> Params:
+        """The generators as they are now, ``[K, ...]``."""
+        return {name: value.detach() for name, value in self.params.items()}
+
+    def turn(self, number: int, going: np.ndarray) -> Turn:
+        """One epoch of everybody; its mean L_feat and L_grad."""
+        here, weight, device = self.here, self.weight, self.inputs.device
+        prompts = generate(self.params, self.inputs, self.dropout).flatten(0, 1)[self.slots]
         slope = torch.zeros_like(prompts)
         leaf = prompts.detach().requires_grad_()
         products = Products.of(here, leaf)
         cut = Products(*(value.detach().requires_grad_() for value in products))
         slopes = [torch.zeros_like(value) for value in cut]
-        for _ in range(draws):  # one at a time: their graphs together would not fit beside a large union graph
-            net = {name: value.to(device) for name, value in encoder.init(nets).items()}
-            loss = (weight * gradient_loss(here, net, leaf, cut)).sum() / draws
+        gradients = torch.zeros((), device=device)
+        for _ in range(self.draws):  # one at a time: their graphs together would not fit beside a large union graph
+            net = {name: value.to(device) for name, value in self.encoder.init(self.nets).items()}
+            loss = (weight * gradient_loss(here, net, leaf, cut)).sum() / self.draws
             for total, part in zip([slope, *slopes], torch.autograd.grad(loss, [leaf, *cut]), strict=True):
                 total += part
+            gradients += loss.detach()
         features = (weight * feature_loss(here, leaf)).sum()
         slope += sum(torch.autograd.grad([features, *products], leaf, [None, *slopes]))
-        adam.step(list(torch.autograd.grad(prompts, adam.params, slope)))
-    return {name: value.detach() for name, value in params.items()}
+        self.adam.step(list(torch.autograd.grad(prompts, self.adam.params, slope)))
+        means = (torch.stack([features.detach(), gradients]) / self.count).tolist()
+        return Turn(dict(zip(("feature_loss", "gradient_loss"), means, strict=True)))
 
 
 def feature_loss(here: Surroundings, prompts: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fgl_repro.fl.messages import Message
@@ -40,19 +40,19 @@ class State:
     Attributes:
         batches: Each client's draws of training nodes.
         shares: Weights w of the clients in the mean of each class ``[K, C]``.
-        generators: One prompt generator a class, leaves ``[C, ...]``.
         gamma: Feature scaling of each client and class ``[K, C]``, private.
         synthetic: Global nodes of this round ``[K, C s, d]``, equal rows.
         dropout: Stream of the local phase.
         shuffles: Stream of slot permutations (release) or of the order of global nodes (paper).
-        above: Share of classes whose global nodes were recognised at the last step.
+        above: Share of classes whose global nodes were recognised at the last step, one number.
+        generators: One prompt generator a class, leaves ``[C, ...]``, from the set-up on.
     """
 
     batches: Batches
     shares: Tensor
-    generators: Params
     gamma: Tensor
     synthetic: Tensor
     dropout: Generator
     shuffles: Generator
     above: Tensor
+    generators: Params = field(default_factory=dict)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fgl_repro.federation.world import UnionGraph
+    from fgl_repro.fl.clients import Clients
     from fgl_repro.nn.models.model import Params
-    from fgl_repro.nn.view import Views
+    from fgl_repro.nn.view import View, Views
 
 BRANCHES = ("head", "tail")
 LAYERS = 2
@@ -207,6 +208,23 @@ class PrototypeNet:
         query, neighbours = self.around(params, view, rng, first)
         nodes = {branch: self.isolated(params, params[f"X_{branch}"], rng) for branch in BRANCHES}
         return self.mixture(*self.branches(params, query, neighbours, nodes), view.degree)
+
+
+def net_of(clients: Clients) -> PrototypeNet:
+    """The clients' network, as what it is."""
+    assert isinstance(clients.model, PrototypeNet)
+    return clients.model
+
+
+def sage_view(view: View) -> SageView:
+    """A view that a PrototypeNet cut, as what it is."""
+    assert isinstance(view, SageView)
+    return view
+
+
+def picked(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Log-probability of the true class: ``[K, n, C]`` and ``[K, n]`` to ``[K, n]``."""
+    return log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

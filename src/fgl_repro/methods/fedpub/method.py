@@ -32,32 +32,34 @@ Tables: FedLoG 1, 2, 5, 6, 9; FED-PUB 2 to 7, Figure 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fgl_repro import nn
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
-from fgl_repro.fl.messages import Exchange, Message
-from fgl_repro.fl.method import Method
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.messages import Message
+from fgl_repro.fl.method import Method, Start
 from fgl_repro.fl.metrics import label_correlation
 from fgl_repro.fl.mixing import cosine, drift, flat, mix, softmax_of_cosine
+from fgl_repro.fl.phase import Phase, Turn
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedpub import random_graph
+    from fgl_repro.fl.steps import LocalStep, Loss
+    from fgl_repro.methods.fedpub import masked, random_graph
+    from fgl_repro.methods.fedpub.masked import MaskedGCN
     from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.view import View
 else:
+    masked = lazy("fgl_repro.methods.fedpub.masked")
     random_graph = lazy("fgl_repro.methods.fedpub.random_graph")
-
-MASK_OF = {"W1": "M1", "W2": "M2", "W3": "M3"}
-"""Name of the mask of each masked weight; biases have none."""
 
 
 @dataclass
@@ -89,14 +91,21 @@ class Probe(Message):
 
 @dataclass
 class State:
-    """Weights that changes are taken from, where similarity needs them, and the share of masks cut in each round."""
+    """What lives between rounds.
 
+    Attributes:
+        shared: What all models are compared on, where they are.
+        origin: Weights that changes are taken from, where similarity needs them.
+        cut: Share of masks cut in each round.
+    """
+
+    shared: View | None = None
     origin: Params = field(default_factory=dict)
     cut: list[Tensor] = field(default_factory=list)
 
 
 @dataclass
-class FedPub(Method):
+class FedPub(Method[State]):
     name: ClassVar[str] = "fedpub"
     display: ClassVar[str] = "FED-PUB"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
@@ -120,108 +129,101 @@ class FedPub(Method):
         super().check()
         self.at_least(0, "tau", "l1", "l2")
 
-    def initial(self, model: Model, rng: Generator) -> Params:
-        """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
-        single = model.init(rng)
+    def start(self, model: Model, seed: int) -> Start:
         if not self.masks:
-            return single
-        hidden, classes = single["W3"].shape
-        return single | {"W3": nn.glorot((hidden, classes), rng), "b3": nn.glorot((1, classes), rng).squeeze(0)}
+            return super().start(model, seed)
+        network = masked.MaskedGCN(model, self.l1)
+        weights = network.init(torch_rng("init", seed))
+        return Start(network, weights, network.masks(weights))
 
-    def personal(self, clients: Clients) -> Params:
-        if not self.masks:
-            return {}
-        return {mask: torch.ones_like(clients.params[name].detach()) for name, mask in MASK_OF.items()}
+    def state(self, clients: Clients) -> State:
+        if self.similarity == "function" and self.random_graph == "feature":
+            return State(clients.inputs.cut(clients.views, np.arange(clients.world.graph.num_nodes)))
+        return State()
 
-    def weights(self, params: Params, training: bool) -> Params:
-        if not self.masks:
-            return params
-        out = {name: value for name, value in params.items() if name not in MASK_OF.values()}
-        for name, mask in MASK_OF.items():
-            product = params[name] * params[mask]
-            out[name] = product if training else product.masked_fill_(params[mask].abs() < self.l1, 0.0)
-        return out
+    def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
+        if self.similarity == "function" and self.random_graph != "feature":
+            yield Phase("setup", 1, lambda *_: self.shared_graph(clients, state))
 
-    def begin(self, clients: Clients) -> Exchange:
-        clients.state = State()
-        if self.similarity != "function":
-            return Exchange()
-        if self.random_graph == "feature":
-            world = clients.world
-            clients.shared = self.view(clients.model, clients.views, world, np.arange(world.graph.num_nodes))
-            return Exchange()
+    def shared_graph(self, clients: Clients, state: State) -> Turn:
+        """The server draws the random graph and sends it."""
         size, device = clients.model.num_features, clients.samples.device
         graph = random_graph.random_graph(clients.count, size, clients.seed, device, self.random_graph)
-        clients.shared = graph.view
-        return Exchange(down=Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges))))
+        state.shared = graph.view
+        return Turn(down=Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges))))
 
-    def publish(self, clients: Clients) -> Message:
+    def publish(self, clients: Clients, state: State) -> Message:
         return Download(clients.params, self.sent_masks(clients))
 
     def sent_masks(self, clients: Clients) -> Params | None:
         """The masks, where they travel."""
         return clients.personal if self.masks and self.variant == "release" else None
 
-    def remember(self, clients: Clients, round: int) -> Params | None:
-        anchored = self.variant == "paper" and round > 0
-        moving = self.similarity == "gradient" or (self.similarity == "updates" and round == 0)
-        if not anchored and not moving:
-            return None
-        received = {name: value.detach().clone() for name, value in clients.params.items()}
-        if moving:
-            clients.state.origin = received
-        return received if anchored else None
+    def receive(self, clients: Clients, state: State, message: Message) -> None:
+        super().receive(clients, state, message)
+        if self.similarity == "gradient" or (self.similarity == "updates" and not state.origin):
+            state.origin = {name: value.detach().clone() for name, value in clients.params.items()}
 
-    def loss(self, clients: Clients, logits: Tensor, memory: Params | None, round: int) -> Tensor:
-        loss = clients.cross_entropy(logits)
-        if self.variant == "paper":
-            loss = loss + self.l1 * sum(mask.abs().flatten(1).sum(1) for mask in clients.personal.values())
-            if memory is not None:
-                loss = loss + self.l2 * drift(clients.params, memory)
+    def objective(self, clients: Clients, state: State, round: int) -> Loss:
+        if self.variant == "release":
+            return super().objective(clients, state, round)
+        received = {name: value.detach().clone() for name, value in clients.params.items()} if round > 0 else {}
+
+        def loss(step: LocalStep) -> Tensor:
+            found = step.cross_entropy(clients.logits(step))
+            found = found + self.l1 * sum(mask.abs().flatten(1).sum(1) for mask in clients.personal.values())
+            return found + self.l2 * drift(clients.params, received) if received else found
+
         return loss
 
-    def upload(self, clients: Clients, evaluated: Params) -> Upload:
-        embedding = self.embedding(clients, evaluated)
-        if self.variant == "release":
+    def upload(self, clients: Clients, state: State) -> Upload:
+        embedding = self.embedding(clients, state)
+        if self.variant == "release" or not self.masks:
             return Upload(clients.params, self.sent_masks(clients), embedding)
-        product = self.weights(clients.trained, training=True)
+        product = network_of(clients).weights(clients.trained, training=True)
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 
-    def embedding(self, clients: Clients, evaluated: Params) -> Tensor | None:
+    def embedding(self, clients: Clients, state: State) -> Tensor | None:
         """What a client tells of itself beside its weights, ``[K, D]``."""
         if self.similarity == "label":
             return clients.prior
         if self.similarity != "function":
             return None
-        found = clients.model.embed(evaluated, clients.shared)
+        assert state.shared is not None
+        found = clients.model.embed(clients.trained, state.shared)
         if self.random_graph != "feature":
             return found.mean(1)
-        return (found * clients.shared.mask.unsqueeze(-1)).sum(1) / clients.shared.counts.unsqueeze(1)
+        return (found * state.shared.mask.unsqueeze(-1)).sum(1) / state.shared.counts.unsqueeze(1)
 
-    def compared(self, clients: Clients, upload: Upload) -> Tensor:
+    def compared(self, state: State, upload: Upload) -> Tensor:
         """The vectors whose cosines are the similarities of clients, ``[K, D]``."""
         if upload.embedding is not None:
             return upload.embedding
         sent = flat(upload.weights)
-        return sent - flat(clients.state.origin) if clients.state.origin else sent
+        return sent - flat(state.origin) if state.origin else sent
 
-    def aggregate(self, clients: Clients, upload: Message) -> Message:
+    def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         assert isinstance(upload, Upload)
-        matrix = softmax_of_cosine(self.compared(clients, upload), self.tau)
+        matrix = softmax_of_cosine(self.compared(state, upload), self.tau)
         masks = mix(upload.masks, matrix) if upload.masks is not None else None
         return Download(mix(upload.weights, matrix), masks)
 
-    def trace(self, clients: Clients) -> dict[str, Tensor]:
+    def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
         """Share of mask entries that evaluation cuts."""
         if not self.masks:
             return {}
-        clients.state.cut.append((flat(clients.personal).abs() < self.l1).float().mean())
-        return {"sparsity": clients.state.cut[-1]}
+        state.cut.append((flat(clients.personal).abs() < self.l1).float().mean())
+        return {"sparsity": state.cut[-1]}
 
-    def facts(self, clients: Clients) -> dict[str, Any]:
+    def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """Mean over rounds of what is cut, and how well similarity of the last models follows that of labels."""
         with torch.no_grad():
-            upload = self.upload(clients, self.weights(clients.trained, training=False))
-            similar = cosine(self.compared(clients, upload)).cpu().numpy()
-        cut = float(np.mean(torch.stack(clients.state.cut).tolist())) if self.masks else None
+            similar = cosine(self.compared(state, self.upload(clients, state))).cpu().numpy()
+        cut = float(np.mean(torch.stack(state.cut).tolist())) if self.masks else None
         return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.class_counts)}
+
+
+def network_of(clients: Clients) -> MaskedGCN:
+    """The clients' network, as what it is."""
+    assert isinstance(clients.model, masked.MaskedGCN)
+    return clients.model

@@ -1,177 +1,25 @@
-"""Local graphs made worse and better: nodes hidden to learn from, generated neighbours attached."""
+"""Local graphs made better: generated neighbours attached to the nodes of a union graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from fgl_repro.federation.world import UnionGraph, World
-from fgl_repro.methods.fedsageplus.neighgen import Locals, Pool, nearest
+from fgl_repro.federation.world import UnionGraph
+from fgl_repro.fl.inputs import Inputs
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.models.sage import SageView
-from fgl_repro.nn.ragged import Draws, sums
 from fgl_repro.nn.sampling import Neighbours
 from fgl_repro.nn.sparse import DenseOp, SparseOp
-from fgl_repro.nn.view import Padded
+from fgl_repro.nn.view import Padded, Views
 
 ROWS = 1024
 """Nodes whose surroundings are laid out at a time."""
-
-
-@dataclass(frozen=True)
-class Impaired:
-    """Graphs of G clients without their hidden nodes: n nodes are left.
-
-    Attributes:
-        local: The graphs.
-        nodes: Union node behind each node, int64 ``[n]``.
-        missing: True number n_v of hidden neighbours, float ``[n]``.
-        candidates: Hidden neighbours as union nodes; those of node v start at ``start[v]``, ``count[v]`` of them.
-        weight: 1 / (number of the client's nodes under loss) at those nodes, 0 elsewhere, ``[n]``.
-        labelled: Nodes with a training label, int64 ``[m]``.
-        labels: Their classes, int64 ``[m]``.
-        label_weight: 1 / (number of the client's labelled nodes), ``[m]``.
-    """
-
-    local: Locals
-    nodes: np.ndarray
-    missing: Tensor
-    start: Tensor
-    count: Tensor
-    candidates: Tensor
-    weight: Tensor
-    labelled: Tensor
-    labels: Tensor
-    label_weight: Tensor
-
-    @staticmethod
-    def of(
-        world: World, clients: range, hidden: np.ndarray, under_loss: np.ndarray, most: int | None, device: torch.device
-    ) -> Impaired:
-        """Cut the graphs of a range of clients.
-
-        Args:
-            hidden: Which union nodes are hidden, bool ``[N]``.
-            under_loss: Which take part in the losses on counts and features if they are not hidden, bool ``[N]``.
-            most: How many hidden neighbours may be targets of a node's generated ones; None: all.
-        """
-        graph = world.graph
-        inside = np.arange(graph.ptr[clients[0]], graph.ptr[clients[-1] + 1])
-        nodes, gone = inside[~hidden[inside]], inside[hidden[inside]]
-        owner = graph.owner[nodes] - clients[0]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(clients)))])
-        rows = graph.adjacency[nodes]
-        local = Locals.of(graph.base.features[graph.node[nodes]], _sorted(rows[:, nodes]), ptr, device)
-        lost = _sorted(rows[:, gone])
-        number = np.diff(lost.indptr)
-        trains = np.zeros(graph.num_nodes, dtype=bool)
-        trains[world.train] = True
-        labelled = np.flatnonzero(trains[nodes])
-
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
-        return Impaired(
-            local=local,
-            nodes=nodes,
-            missing=tensor(number.astype(np.float32)),
-            start=tensor(lost.indptr[:-1].astype(np.int64)),
-            count=tensor(np.minimum(number, most or number).astype(np.int64)),
-            candidates=tensor(gone[lost.indices]),
-            weight=tensor(_shares(owner, under_loss[nodes].astype(np.float32), len(clients))),
-            labelled=tensor(labelled),
-            labels=tensor(graph.labels[nodes[labelled]]),
-            label_weight=tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), len(clients))),
-        )
-
-    def sampled(self, most: int, draws: Draws) -> Impaired:
-        """The same with losses over random nodes V^t of each client, at most so many (Algorithm 1, step C)."""
-        owner, ptr = self.local.owner, torch.tensor(self.local.ptr, device=self.missing.device)
-        order = (owner + draws.uniform(self.local.ptr, 1).squeeze(1).double()).argsort()
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order), device=order.device) - ptr[owner]
-        share = 1 / ptr.diff().clamp(1, most).float()
-        return replace(self, weight=torch.where(rank < most, share[owner], 0.0))
-
-    def mean_missing(self) -> Tensor:
-        """Mean of n_v over the nodes under loss, ``[G]``."""
-        return sums(self.missing * self.weight, self.local.owner, self.local.clients)
-
-    def count_loss(self, estimate: Tensor) -> Tensor:
-        """L^d ``[G]`` of real-valued counts n~_v ``[n]`` (Equation 4)."""
-        wrong = F.smooth_l1_loss(estimate, self.missing, reduction="none")
-        return sums(wrong * self.weight, self.local.owner, self.local.clients)
-
-    def feature_loss(self, pool: Pool, rows: Tensor, candidates: Tensor, start: Tensor) -> Tensor:
-        """L^f ``[G]``: squared distance of each generated vector to the nearest target of its parent (Equation 4).
-
-        Args:
-            rows: Features, ``[N, d]``.
-            candidates: Targets as rows; a node's start at ``start[v]`` and are as many as its hidden neighbours.
-        """
-        slots = (self.count * self.weight)[pool.parent].nonzero().squeeze(1)
-        parent, made = pool.parent[slots], pool.features[slots]
-        with torch.no_grad():
-            target = nearest(made, rows, candidates, start[parent], self.count[parent])
-        square = ((made - rows[target]) ** 2).sum(1)
-        return sums(square * self.weight[parent], pool.owner[slots], self.local.clients)
-
-    def label_loss(self, logits: Tensor) -> Tensor:
-        """L^c ``[G]``: mean cross-entropy of training nodes that are left (Equation 2); logits ``[n, C]``."""
-        loss = F.cross_entropy(logits[self.labelled], self.labels, reduction="none") * self.label_weight
-        return sums(loss, self.local.owner[self.labelled], self.local.clients)
-
-    def strangers(self, graph: UnionGraph, owners: list[int], each: int, rngs: list[np.random.Generator]) -> Tensor:
-        """Neighbours of random nodes of other clients, ``each`` for every node with targets, rows for L^f.
-
-        Every draw is with replacement; nodes without neighbours are never drawn.
-
-        Args:
-            owners: The other client that each of these clients looks at.
-            rngs: Stream of each of these clients.
-        """
-        nodes = self.targeted
-        sizes = torch.bincount(self.local.owner[nodes], minlength=self.local.clients).tolist()
-        found = []
-        for owner, size, rng in zip(owners, sizes, rngs, strict=True):
-            pointers = graph.adjacency.indptr[graph.ptr[owner] : graph.ptr[owner + 1] + 1].astype(np.int64)
-            degree = np.diff(pointers)
-            connected = np.flatnonzero(degree)
-            node = connected[(rng.random(size) * len(connected)).astype(np.int64)]
-            place = pointers[node, None] + (rng.random((size, each)) * degree[node, None]).astype(np.int64)
-            found.append(graph.adjacency.indices[place].astype(np.int64).ravel())
-        return torch.from_numpy(np.concatenate(found)).to(nodes.device)
-
-    @cached_property
-    def targeted(self) -> Tensor:
-        """Nodes under loss with at least one hidden neighbour, int64."""
-        return (self.count * self.weight).nonzero().squeeze(1)
-
-
-def _shares(owner: np.ndarray, marked: np.ndarray, clients: int) -> np.ndarray:
-    total = np.bincount(owner, weights=marked, minlength=clients)
-    shares: np.ndarray = (marked / np.maximum(total, 1)[owner]).astype(np.float32)
-    return shares
-
-
-def _sorted(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    matrix = sp.csr_matrix(matrix)
-    matrix.sort_indices()
-    return matrix
-
-
-def locals_of(graph: UnionGraph, clients: range, device: torch.device) -> Locals:
-    """Whole local graphs of a range of clients."""
-    low, high = graph.ptr[clients[0]], graph.ptr[clients[-1] + 1]
-    features = graph.base.features[graph.node[low:high]]
-    ptr = graph.ptr[clients[0] : clients[-1] + 2] - low
-    return Locals.of(features, _sorted(graph.adjacency[low:high, low:high]), ptr, device)
 
 
 @dataclass(frozen=True)
@@ -287,6 +135,20 @@ class MendedGraph:
             root=tensor(outer.scatter(place[rows]).ravel()),
             degree=tensor(outer.scatter(self.degree[rows].astype(np.float32))),
         )
+
+
+@dataclass(frozen=True)
+class MendedInputs(Inputs):
+    """Training rows in the mended graphs, all neighbours at hand or a few drawn ones."""
+
+    mended: MendedGraph
+
+    def cut(self, views: Views, rows: np.ndarray) -> SageView:
+        return self.mended.view(rows, views.device)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        return self.mended.neighbours(self.views.device)
 
 
 def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:

@@ -44,97 +44,53 @@ Generators depend on other clients through features alone, never on each other: 
 memory, since the last layer of one has 2048 x P d weights (38 million on CiteSeer).
 FedLoG prints 1543.58 MB for CiteSeer, 100 rounds, both ways: 1,929,478 numbers a model, exactly two GraphSAGE encoders
 (128, 64) and one classifier. So there an encoder of the generator seems to travel with the classifier every round; by
-FedSage's paper, and here, the classifier alone does, and phase 1 (``setup``) sends far more than all rounds.
+FedSage's paper, and here, the classifier alone does, and phase 1 (``generator``, ``setup`` in records of before) sends
+far more than all rounds. In the rounds Adam's moments outlive a round, where the code begins Adam anew.
 FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/fedlog/FINDINGS.md).
 Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D1-D4, Figures 3-5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fgl_repro import nn
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
-from fgl_repro.core.streams import numpy_rng, torch_rng
-from fgl_repro.fl import optim
-from fgl_repro.fl.messages import Exchange, Message
+from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedsageplus import mending, neighgen
-    from fgl_repro.methods.fedsageplus.mending import Impaired, MendedGraph
-    from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
-    from fgl_repro.nn import Draws, Neighbours
-    from fgl_repro.nn.models.model import Params
-    from fgl_repro.nn.view import View
+    from fgl_repro.methods.fedsageplus import generators, mending
+    from fgl_repro.methods.fedsageplus.mending import MendedInputs
 else:
+    generators = lazy("fgl_repro.methods.fedsageplus.generators")
     mending = lazy("fgl_repro.methods.fedsageplus.mending")
-    neighgen = lazy("fgl_repro.methods.fedsageplus.neighgen")
-
-GROUP_BYTES = 1 << 30
-"""What weights, moments and gradients of the generators trained together may take."""
-
-FGEN = ("F1", "f1", "F2", "f2", "F3", "f3")
-CLASSIFIER = ("C1", "c1", "C2", "c2")
 
 
 @dataclass
-class Cooperation(Message):
-    """Phase 1, bytes of each field: sums over its epochs, means over clients."""
+class State:
+    """What phase 1 leaves: mean L^d and L^f of all clients by epoch ``[epochs, 2]``, and in the end mended graphs."""
 
-    sizes: dict[str, float]
-
-    def bytes_by_field(self) -> dict[str, int]:
-        return {name: round(size) for name, size in self.sizes.items()}
-
-
-@dataclass
-class Bench:
-    """Some clients at work on their generators.
-
-    Attributes:
-        clients: Which.
-        net: The architecture.
-        params: Their generators ``[G, ...]``.
-        impaired: What they learn from; the paper's losses see other nodes of it in every epoch.
-        others: Features of all clients: their own as targets of L^f, others' in term (6) alone.
-        draws: Noise, dropout and choice of slots.
-        picks: Choice of neighbours of other clients (release).
-        shown: Rows sent for term (6) in all epochs: noisy z (paper) or features of others (release).
-        curve: Mean L^d and L^f of these clients, by epoch.
-    """
-
-    clients: range
-    net: NeighGen
-    params: Params
-    impaired: Impaired
-    others: Others
-    draws: Draws
-    picks: list[np.random.Generator]
-    shown: int = 0
-    curve: list[list[float]] = field(default_factory=list)
-
-
-@dataclass
-class Mended:
-    """What phase 1 leaves: mended graphs, and mean L^d and L^f of all clients by epoch ``[epochs, 2]``."""
-
-    graph: MendedGraph
     curve: np.ndarray
+    inputs: MendedInputs | None = None
+
+    @property
+    def mended(self) -> MendedInputs:
+        """What clients train on after phase 1."""
+        assert self.inputs is not None, "graphs are mended before the rounds"
+        return self.inputs
 
 
 @dataclass
-class FedSagePlus(FedAvg):
+class FedSagePlus(FedAvg[State]):
     name: ClassVar[str] = "fedsageplus"
     display: ClassVar[str] = "FedSage+"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
@@ -186,209 +142,35 @@ class FedSagePlus(FedAvg):
         """Whether all epochs of the generators are on (5) alone."""
         return self.shared or not self.federated
 
+    @property
+    def epochs_at_home(self) -> int:
+        """Epochs on (5) alone."""
+        return self.warmup + self.at_home * self.generator_epochs
+
     def share(self, clients: Clients) -> Tensor:
         return torch.ones_like(clients.samples)
 
-    def begin(self, clients: Clients) -> Exchange:
-        graph, device, seed = clients.world.graph, clients.samples.device, clients.seed
-        sizes = (self.encoder, self.latent, (self.fgen_inner, self.fgen_outer), self.generator_dropout)
-        net = neighgen.NeighGen(
-            clients.model.num_features, clients.model.num_classes, self.written, self.num_pred, *sizes
-        )
-        hidden, judged = self.hide(graph, seed)
-        others = neighgen.Others(graph.base.features[graph.node], graph.ptr, device)
-        together = max(GROUP_BYTES // (5 * 4 * net.numbers()), 1)  # weights, two moments, two gradients
-        together = clients.count if self.shared else together
-        found, shown, curve = [], 0, np.zeros((self.warmup + self.generator_epochs, 2))
-        for first in range(0, clients.count, together):
-            group = range(first, min(first + together, clients.count))
-            bench = Bench(
-                clients=group,
-                net=net,
-                params=net.start([torch_rng(f"neighgen-init/{k}", seed) for k in group], device),
-                impaired=mending.Impaired.of(
-                    clients.world, group, hidden, judged, None if self.written else self.num_pred, device
-                ),
-                others=others,
-                draws=nn.Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in group]),
-                picks=[numpy_rng(f"neighgen/{k}", seed) for k in group],
-            )
-            if self.written:  # a rectified unit that starts below zero everywhere would stay there
-                bench.params["d1"].data.copy_(bench.impaired.mean_missing().unsqueeze(1))
-            self.warm_up(bench)
-            if not self.at_home:
-                self.cooperate(bench, graph)
-            found.append(self.mend(bench, graph))
-            shown += bench.shown
-            curve += np.reshape(bench.curve, curve.shape) * len(group) / clients.count
-            del bench  # before the next group's generators are made
-        parents, features = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        mended = mending.MendedGraph(graph, mending.Generated.of(parents, features, self.num_pred))
-        if not clients.sampled:  # batches are drawn from the mended graph, see ``neighbours``
-            clients.train = mended.view(clients.world.train, device)
-        clients.state = Mended(mended, curve)
-        return self.exchanged(net, clients.count, shown)
+    def state(self, clients: Clients) -> State:
+        return State(np.zeros((self.warmup + self.generator_epochs, 2)))
 
-    def batch_view(self, clients: Clients, rows: np.ndarray) -> View:
-        view: View = clients.state.graph.view(rows, clients.views.device)
-        return view
+    def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
+        workshop = generators.Workshop(self, clients, state.curve)
+        yield Phase("generator", workshop.turns, workshop.turn)
+        yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop))
 
-    def neighbours(self, clients: Clients) -> Neighbours:
-        neighbours: Neighbours = clients.state.graph.neighbours(clients.views.device)
-        return neighbours
+    def mended(self, clients: Clients, state: State, workshop: generators.Workshop) -> Turn:
+        """Every client hangs what its generator makes on its graph."""
+        own, graph = clients.inputs, mending.MendedGraph(clients.world.graph, workshop.generated())
+        state.inputs = mending.MendedInputs(own.world, own.model, own.views, own.seed, graph)
+        return Turn()
 
-    def hide(self, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
-        hidden, judged = (np.zeros(graph.num_nodes, dtype=bool) for _ in range(2))
-        for k in range(graph.num_clients):
-            low, high = graph.ptr[k], graph.ptr[k + 1]
-            order = low + numpy_rng(f"neighgen-hide/{k}", seed).permutation(high - low)
-            hidden[order[len(order) - max(round(self.hidden * len(order)), 1) :]] = True
-            judged[order if self.written else order[: round(0.6 * len(order))]] = True
-        return hidden, judged
+    def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
+        return clients.train(self.objective(clients, state, round), epochs, state.mended)
 
-    # --- training -----------------------------------------------------------------------------------------------------
-
-    def warm_up(self, bench: Bench) -> None:
-        """Every generator at home, on Equation (5); a shared one is the mean of them after each of all epochs."""
-        adam = optim.StackedAdam(bench.params, self.generator_lr, self.generator_decay)
-        for _ in range(self.warmup + self.at_home * self.generator_epochs):
-            pool, estimate = self.generate(bench, bench.draws)
-            loss = self.home_loss(bench, pool, estimate) + self.c * self.label_loss(bench, pool, bench.draws)
-            adam.step(gradients(loss, adam.params))
-            if self.shared:
-                for value in bench.params.values():
-                    value.data.copy_(value.data.mean(0, keepdim=True).expand_as(value))
-
-    def cooperate(self, bench: Bench, graph: UnionGraph) -> None:
-        """The federated epochs, with term (6)."""
-        moved = [name for name in bench.params if (name not in CLASSIFIER if self.written else name in FGEN)]
-        adam = optim.StackedAdam({name: bench.params[name] for name in moved}, self.generator_lr, self.generator_decay)
-        for _ in range(self.generator_epochs):
-            pool, estimate = self.generate(bench, bench.draws if self.written else None)
-            loss = self.home_loss(bench, pool, estimate)
-            if self.written:
-                returned = dict(zip(FGEN, returned_gradients(bench, pool), strict=True))
-                own = zip(moved, gradients(loss, adam.params), strict=True)
-                step = [g.add_(returned[n], alpha=self.b * self.alpha) if n in returned else g for n, g in own]
-                bench.shown += int(pool.parents.sum())
-            else:
-                loss = (
-                    loss
-                    + self.c * self.label_loss(bench, pool, None)
-                    + self.b * self.alpha * self.drawn_loss(bench, pool, graph)
-                )
-                step = gradients(loss / graph.num_clients, adam.params)
-            adam.step(step)
-
-    def generate(self, bench: Bench, draws: Draws | None) -> tuple[Pool, Tensor]:
-        """Generated neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
-        net, local = bench.net, bench.impaired.local
-        z = net.encode(bench.params, local, draws)
-        estimate = net.count(bench.params, local, z)
-        counts = self.counts(estimate, self.written)
-        if self.written:
-            bench.impaired = bench.impaired.sampled(self.nodes, bench.draws)
-            counts = counts * (bench.impaired.weight > 0)
-        pool = net.generate(bench.params, local, z, counts, bench.draws, drop=True, sample=self.written)
-        return pool, estimate
-
-    def counts(self, estimate: Tensor, rounded: bool) -> Tensor:
-        """n~_v as a number of neighbours, rounded or truncated, int64 ``[n]``."""
-        whole = estimate.detach().round() if rounded else estimate.detach().trunc()
-        return whole.clamp(0, self.num_pred).long()
-
-    def home_loss(self, bench: Bench, pool: Pool, estimate: Tensor) -> Tensor:
-        """a L^d + b L^f ``[G]``; both are noted in the curve."""
-        impaired = bench.impaired
-        of_counts = impaired.count_loss(estimate)
-        of_features = self.scaled(
-            bench, impaired.feature_loss(pool, bench.others.rows, impaired.candidates, impaired.start)
-        )
-        bench.curve.append([float(of_counts.detach().mean()), float(of_features.detach().mean())])
-        return self.a * of_counts + self.b * of_features
-
-    def scaled(self, bench: Bench, loss: Tensor) -> Tensor:
-        """The release divides L^f by the size of the pool and the number of features."""
-        return loss if self.written else loss / (self.num_pred * bench.net.num_features)
-
-    def label_loss(self, bench: Bench, pool: Pool, draws: Draws | None) -> Tensor:
-        """L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
-        return bench.impaired.label_loss(bench.net.classify(bench.params, bench.impaired.local, pool, draws))
-
-    def drawn_loss(self, bench: Bench, pool: Pool, graph: UnionGraph) -> Tensor:
-        """The release's term (6) ``[G]``: neighbours of random nodes of every other client stand in for hidden ones."""
-        impaired, nodes = bench.impaired, bench.impaired.targeted
-        start = torch.zeros_like(impaired.start)
-        start[nodes] = torch.arange(len(nodes), device=nodes.device) * self.num_pred
-        total = torch.zeros_like(bench.params["d1"][:, 0])
-        for ahead in range(1, graph.num_clients):
-            owners = [(k + ahead) % graph.num_clients for k in bench.clients]
-            drawn = impaired.strangers(graph, owners, self.num_pred, bench.picks)
-            total = total + self.scaled(bench, impaired.feature_loss(pool, bench.others.rows, drawn, start))
-            bench.shown += int(impaired.count[nodes].sum())
-        return total
-
-    def mend(self, bench: Bench, graph: UnionGraph) -> tuple[np.ndarray, np.ndarray]:
-        """Parents (union nodes) ``[S]`` and features ``[S, d]`` of what is hung on the clients' graphs."""
-        net, params, device = bench.net, bench.params, bench.others.rows.device
-        local, nodes = bench.impaired.local, bench.impaired.nodes
-        tidy = self.written or not self.federated
-        if self.written:
-            local = mending.locals_of(graph, bench.clients, device)
-            nodes = np.arange(graph.ptr[bench.clients[0]], graph.ptr[bench.clients[-1] + 1])
-        with torch.no_grad():
-            z = net.encode(params, local, None)
-            counts = self.counts(net.count(params, local, z), tidy)
-            pool = net.generate(params, local, z, counts, bench.draws, drop=not tidy, sample=self.written)
-        return nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
-
-    # --- what it cost and what it made --------------------------------------------------------------------------------
-
-    def exchanged(self, net: NeighGen, clients: int, shown: int) -> Exchange:
-        """Bytes of phase 1.
-
-        Args:
-            shown: ``Bench.shown`` of all clients together.
-        """
-        if clients == 1 or not self.federated:
-            return Exchange()
-        if self.shared:
-            size = 4.0 * sum(value.numel() for value in net.init(torch_rng("neighgen-init", 0)).values())
-            whole = Cooperation({"generator": size * (self.warmup + self.generator_epochs)})
-            return Exchange(up=whole, down=whole)
-        rows, others = shown / clients, clients - 1
-        if not self.written:
-            features = {"features": 4.0 * rows * net.num_features}
-            return Exchange(up=Cooperation(features), down=Cooperation(features))
-        weights = 4.0 * net.numbers() * self.generator_epochs
-        sent = {"noisy_z": 4 * rows * self.latent, "choices": rows * self.num_pred, "generator": weights}
-        return Exchange(
-            up=Cooperation({**sent, "gradients": weights * others}),
-            down=Cooperation({name: size * others for name, size in sent.items()} | {"gradients": weights}),
-        )
-
-    def facts(self, clients: Clients) -> dict[str, Any]:
+    def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """Generated neighbours of each client; mean L^d and L^f in every epoch of phase 1; Table D1's distances."""
-        state, graph = clients.state, clients.world.graph
-        made = state.graph.generated
-        generated = np.bincount(graph.owner[made.parent], minlength=clients.count)
+        mended, graph = state.mended.mended, clients.world.graph
+        generated = np.bincount(graph.owner[mended.generated.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
         told = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
-        return told | {"distance": mending.distances(state.graph)}
-
-
-def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:
-    """Of each client's own loss ``[G]`` with respect to its own tensors; zero where the loss does not reach."""
-    return list(torch.autograd.grad(loss.sum(), params, allow_unused=True, materialize_grads=True))
-
-
-def returned_gradients(bench: Bench, pool: Pool) -> list[Tensor]:
-    """Gradient of term (6) with respect to fGen, as the server sends it: summed over the other clients."""
-    made = pool.features
-    pull = torch.zeros_like(made)
-    for g, k in enumerate(bench.clients):
-        own = slice(pool.ptr[g], pool.ptr[g + 1])
-        pull[own] = bench.others.pull(made[own].detach(), k)
-    pull *= bench.impaired.weight[pool.parent].unsqueeze(1)
-    return list(torch.autograd.grad(made, [bench.params[name] for name in FGEN], pull, retain_graph=True))
+        return told | {"distance": mending.distances(mended)}

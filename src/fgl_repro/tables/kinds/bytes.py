@@ -17,9 +17,9 @@ METRIC = "communication_cost"
 
 
 def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIONS) -> float:
-    """Megabytes (10^6) of one client in a phase, ``rounds`` or ``setup``, over all fields of its messages."""
-    counted = record.bytes.get(phase, {})
-    return sum(sum(counted.get(direction, {}).values()) for direction in directions) / 1e6
+    """Megabytes (10^6) of one client in the ``rounds``, or in the ``setup``: all phases before; over all fields."""
+    counted = [sent for name, sent in record.bytes.items() if (name == "rounds") == (phase == "rounds")]
+    return sum(sum(sent.get(direction, {}).values()) for sent in counted for direction in directions) / 1e6
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

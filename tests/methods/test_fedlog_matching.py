@@ -10,7 +10,9 @@ from torch.func import grad
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.methods.fedlog.matching import Products, Surroundings, feature_loss, gradient_loss, link_dots
-from fgl_repro.nn import SAGE, Views
+from fgl_repro.methods.fedlog.prompts import generate, generators, prompts
+from fgl_repro.nn.models.sage import SAGE
+from fgl_repro.nn.view import Views
 from support import worlds
 
 CPU = torch.device("cpu")
@@ -93,3 +95,13 @@ def test_link_dots_and_their_slope(toy_graph: Graph) -> None:
     weights = torch.from_numpy(np.random.default_rng(0).standard_normal(len(ours)).astype(np.float32))
     slopes = [torch.autograd.grad((weights * found).sum(), vectors)[0] for found in (ours, expected)]
     torch.testing.assert_close(*slopes)
+
+
+def test_prompts_go_through_their_class() -> None:
+    params, x = generators(5, 3, torch.Generator().manual_seed(0)), torch.randn(2, 3 * 2, 5)
+    ours = prompts(params, x)
+    for k in range(2):
+        for c in range(3):
+            rows = slice(c * 2, (c + 1) * 2)
+            own = {name: value[c : c + 1] for name, value in params.items()}
+            torch.testing.assert_close(ours[k, rows], generate(own, x[k : k + 1, rows])[0])

@@ -1,0 +1,67 @@
+"""A run is a row of phases; what happens before the rounds of a method is a phase, too, with its bytes and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from fgl_repro.fl.messages import Ledger, Message
+
+Curves = dict[str, list[float]]
+Report = Callable[[str, int, int, Mapping[str, float]], None]
+"""Told after each round of a phase: the phase's name, the round's number from 0, how many there may be, its curves."""
+
+ROUNDS = "rounds"
+"""The last phase of every method: the rounds that the protocol counts."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one round of a phase brought.
+
+    Attributes:
+        values: A point of each of the phase's curves, the same names in every round.
+        up, down: What every client sent and received.
+        going: Clients that go on, bool ``[K]``; None: all that were at work.
+    """
+
+    values: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    up: Message | None = None
+    down: Message | None = None
+    going: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of a run.
+
+    Attributes:
+        name: Under which its bytes and curves are kept.
+        rounds: How many there are at most; the phase ends before, once no client goes on.
+        turn: What clients and server do in a round, from its number and the clients that still take part ``[K]``.
+    """
+
+    name: str
+    rounds: int
+    turn: Callable[[int, np.ndarray], Turn]
+
+    def run(self, clients: int, ledger: Ledger, report: Report | None = None) -> Curves:
+        """Go through the rounds; bytes go to the ledger, curves are returned."""
+        curves: Curves = {}
+        going = np.ones(clients, dtype=bool)
+        for number in range(self.rounds):
+            done = self.turn(number, going)
+            ledger.add(self.name, "up", done.up)
+            ledger.add(self.name, "down", done.down)
+            for name, point in done.values.items():
+                curves.setdefault(name, []).append(point)
+            if report:
+                report(self.name, number, self.rounds, done.values)
+            if done.going is not None:
+                going = going & done.going
+            if not going.any():
+                break
+        return curves

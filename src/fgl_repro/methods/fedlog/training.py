@@ -1,0 +1,158 @@
+"""FedLoG's local training: a client's own nodes, and the global ones with their prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from fgl_repro.fl.optim import Optimiser, stacked
+from fgl_repro.fl.steps import LocalStep, Step, descend
+from fgl_repro.methods.fedlog.prompts import prompts
+from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet, net_of, picked, sage_view
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedlog.messages import State
+    from fgl_repro.methods.fedlog.method import FedLoG
+    from fgl_repro.nn.models.sage import SageView
+
+
+@dataclass(frozen=True)
+class GlobalStep(Step):
+    """A step on global nodes: which of them, int64."""
+
+    part: Tensor
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A round of local training under the method's hyper-parameters."""
+
+    method: FedLoG
+    clients: Clients
+    state: State
+
+    @property
+    def net(self) -> PrototypeNet:
+        """The clients' network."""
+        return net_of(self.clients)
+
+    def fit(self, epochs: int, taught: bool) -> Tensor:
+        """All epochs, with new optimisers for the model and for the learnable nodes; the last losses ``[K]``.
+
+        Args:
+            taught: Whether global nodes take part: in every step (release), or after each epoch of local ones (paper).
+        """
+        method, clients, params = self.method, self.clients, self.clients.params
+        optimisers = [
+            stacked({name: params[name] for name in self.net.felt(params)}, clients.protocol),
+            stacked(clients.personal, clients.protocol, weight_decay=0.0),
+        ]
+        both, after = taught and not method.written, taught and method.written
+        for _ in range(epochs):
+            steps = clients.steps(1, batches=self.state.batches)
+            last = descend(steps, self.joint_loss if both else self.own_loss, optimisers)
+            if after:
+                last = self.generalization(optimisers)
+        if after:
+            with torch.no_grad():
+                _, known = self.global_loss(self.prompted(), self.learnable(None), None)
+            self.rescale(known, None)
+        return last
+
+    def own_loss(self, step: LocalStep) -> Tensor:
+        """The loss on a client's own nodes ``[K]``."""
+        return self.local_loss(sage_view(step.view), self.learnable(self.state.dropout))
+
+    def joint_loss(self, step: LocalStep) -> Tensor:
+        """The release's loss on own and global nodes ``[K]``; gamma moves with every batch, before the step."""
+        nodes = self.learnable(self.state.dropout)
+        loss = self.local_loss(sage_view(step.view), nodes)
+        of_global, known = self.global_loss(self.prompted(), nodes, self.state.dropout)
+        self.rescale(known, step.active)
+        return loss + of_global
+
+    def generalization(self, optimisers: Sequence[Optimiser]) -> Tensor:
+        """The paper's second phase: one epoch over the global nodes in mini-batches; the last losses ``[K]``."""
+        prompted, dropout = self.prompted(), self.state.dropout
+        order = torch.randperm(prompted[0].shape[1], generator=self.state.shuffles).to(prompted[0].device)
+        steps = (GlobalStep(None, part) for part in torch.split(order, self.method.batch))
+
+        def loss(step: GlobalStep) -> Tensor:
+            return self.global_loss(prompted, self.learnable(dropout), dropout, step.part)[0]
+
+        return descend(steps, loss, optimisers)
+
+    def local_loss(self, view: SageView, nodes: dict[str, Tensor]) -> Tensor:
+        """L_cls of a batch of local nodes and the norm of the learnable nodes, ``[K]``."""
+        net, clients, method = self.net, self.clients, self.method
+        query, neighbours = net.around(clients.params, view, self.state.dropout)
+        head, tail = net.branches(clients.params, query, neighbours, nodes)
+        if method.written:
+            loss = -picked(net.mixture(head, tail, view.degree), view.labels)
+            norms = [x.norm(dim=2).sum(1) for x in clients.personal.values()]
+        else:
+            alpha = torch.sigmoid(net.preference(view.degree)).squeeze(-1)
+            loss = -alpha * picked(head, view.labels) - (1 - alpha) * picked(tail, view.labels)
+            norms = [0.5 * x.flatten(1).norm(dim=1) for x in clients.personal.values()]
+        return view.mean(loss) + method.beta * torch.stack(norms).sum(0)
+
+    def learnable(self, dropout: Generator | None) -> dict[str, Tensor]:
+        """Embeddings of both branches' learnable nodes, ``[K, C s, E]`` each."""
+        params, personal = self.clients.params, self.clients.personal
+        both = self.net.isolated(params, torch.cat(list(personal.values()), dim=1), dropout)
+        return dict(zip(BRANCHES, both.chunk(2, dim=1), strict=True))
+
+    def prompted(self) -> tuple[Tensor, Tensor]:
+        """The global set, scaled for each client (equation 5), and its prompts, ``[K, C s, d]`` each, no gradient."""
+        state, method = self.state, self.method
+        with torch.no_grad():
+            gamma = state.gamma.repeat_interleave(method.slots, dim=1).unsqueeze(-1)
+            x = state.synthetic.lerp(state.synthetic.mean(1, keepdim=True), gamma)
+            return x, prompts(state.generators, x, None if method.written else state.dropout)
+
+    def global_loss(
+        self,
+        prompted: tuple[Tensor, Tensor],
+        nodes: dict[str, Tensor],
+        dropout: Generator | None,
+        part: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """L_cls of global nodes with their prompts ``[K]``, and whether each was recognised ``[K, C s]``.
+
+        Args:
+            prompted: Nodes and prompts ``[K, C s, d]``.
+            nodes: Embedded learnable nodes of both branches, ``[K, C s, E]`` each.
+            dropout: Stream of the local phase; None: no dropout.
+            part: Which of the nodes to use, int64; None: all.
+        """
+        net, params, method = self.net, self.clients.params, self.method
+        x, prompt = prompted if part is None else (t[:, part] for t in prompted)
+        labels = torch.arange(net.num_classes, device=x.device).repeat_interleave(method.slots)
+        labels = (labels if part is None else labels[part]).expand(x.shape[:2])
+        query, neighbours = net.pair(params, x, prompt, dropout)
+        head, tail = net.branches(params, query, neighbours, nodes)
+        both = (head + tail) / 2
+        even = torch.full_like(both[..., 0], method.threshold + 1)
+        mixed = net.mixture(head, tail, even) if method.written else both
+        return -picked(mixed, labels).mean(1), both.argmax(-1) == labels
+
+    def rescale(self, known: Tensor, active: np.ndarray | None) -> None:
+        """Move gamma up for classes whose global nodes are recognised; the release moves it down for the others.
+
+        Args:
+            known: Recognised nodes, bool ``[K, C s]``.
+            active: Clients that take part in this step.
+        """
+        state, method = self.state, self.method
+        above = known.view(*state.gamma.shape, method.slots).float().mean(2) > method.scale_above
+        down = 0.0 if method.written else -method.scale_step
+        moved = (state.gamma + torch.where(above, method.scale_step, down)).clamp(0, 1)
+        on = torch.ones(len(moved), dtype=torch.bool) if active is None else torch.from_numpy(active)
+        state.gamma = torch.where(on.to(moved.device).unsqueeze(1), moved, state.gamma)
+        state.above = above.float().mean()

@@ -1,0 +1,315 @@
+"""Phase 1 of FedSage+: the generators' training, at home and with the other clients, group by group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgl_repro.core.streams import numpy_rng, torch_rng
+from fgl_repro.fl.messages import Message
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Turn
+from fgl_repro.methods.fedsageplus.impaired import Impaired, locals_of
+from fgl_repro.methods.fedsageplus.mending import Generated
+from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
+from fgl_repro.nn.ragged import Draws, sums
+
+if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedsageplus.method import FedSagePlus
+    from fgl_repro.nn.models.model import Params
+
+GROUP_BYTES = 1 << 30
+"""What weights, moments and gradients of the generators trained together may take."""
+
+FGEN = ("F1", "f1", "F2", "f2", "F3", "f3")
+CLASSIFIER = ("C1", "c1", "C2", "c2")
+
+
+@dataclass
+class Cooperation(Message):
+    """Term (6) as the paper has it, one epoch: bytes of each client, int64 ``[K]``."""
+
+    noisy_z: np.ndarray
+    choices: np.ndarray
+    generator: np.ndarray
+    gradients: np.ndarray
+
+
+@dataclass
+class Strangers(Message):
+    """Term (6) as the release has it, one epoch: drawn neighbours' features, bytes of each client, int64 ``[K]``."""
+
+    features: np.ndarray
+
+
+@dataclass
+class Shared(Message):
+    """One generator for all: whole generators, bytes of each client, int64 ``[K]``."""
+
+    generator: np.ndarray
+
+
+@dataclass
+class Bench:
+    """Some clients at work on their generators.
+
+    A step takes the gradients of several losses with respect to different tensors, some of them sent back by others, on
+    ragged rows: it is not the common training loop's. The loop over epochs is the phase's.
+
+    Attributes:
+        rules: The method's hyper-parameters.
+        clients: Which.
+        graph: The union graph of all clients.
+        net: The architecture.
+        params: Their generators ``[G, ...]``.
+        impaired: What they learn from; the paper's losses see other nodes of it in every epoch.
+        others: Features of all clients: their own as targets of L^f, others' in term (6) alone.
+        draws: Noise, dropout and choice of slots.
+        picks: Choice of neighbours of other clients (release).
+        rows: Rows that went over the wire for term (6) in the last epoch, for each of these clients int64 ``[G]``:
+            noisy z that it sent (paper) or features of others that it got (release).
+        losses: Mean L^d and L^f of these clients in the last epoch.
+    """
+
+    rules: FedSagePlus
+    clients: range
+    graph: UnionGraph
+    net: NeighGen
+    params: Params
+    impaired: Impaired
+    others: Others
+    draws: Draws
+    picks: list[np.random.Generator]
+    rows: np.ndarray = field(init=False)
+    losses: tuple[float, float] = (0.0, 0.0)
+    adam: StackedAdam | None = None
+
+    def epoch(self, number: int) -> None:
+        """One epoch: on Equation (5) at home, then with term (6), for which a new Adam begins."""
+        home = number < self.rules.epochs_at_home
+        if self.adam is None or number == self.rules.epochs_at_home:
+            self.adam = self.optimiser(home)
+        self.rows = np.zeros(len(self.clients), dtype=np.int64)
+        if home:
+            self.at_home(self.adam)
+        else:
+            self.cooperate(self.adam)
+
+    def optimiser(self, home: bool) -> StackedAdam:
+        """Adam over what the epochs at home, or with others, move."""
+        kept = {
+            name: value
+            for name, value in self.params.items()
+            if home or (name not in CLASSIFIER if self.rules.written else name in FGEN)
+        }
+        return StackedAdam(kept, self.rules.generator_lr, self.rules.generator_decay)
+
+    def at_home(self, adam: StackedAdam) -> None:
+        """Every generator on Equation (5); a shared one is the mean of them after each epoch."""
+        pool, estimate = self.generate(self.draws)
+        loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.draws)
+        adam.step(gradients(loss, adam.params))
+        if self.rules.shared:
+            for value in self.params.values():
+                value.data.copy_(value.data.mean(0, keepdim=True).expand_as(value))
+
+    def cooperate(self, adam: StackedAdam) -> None:
+        """A federated epoch, with term (6)."""
+        rules = self.rules
+        pool, estimate = self.generate(self.draws if rules.written else None)
+        loss = self.home_loss(pool, estimate)
+        if not rules.written:
+            of_labels, of_others = self.label_loss(pool, None), self.drawn_loss(pool)
+            loss = loss + rules.c * of_labels + rules.b * rules.alpha * of_others
+            adam.step(gradients(loss / self.graph.num_clients, adam.params))
+            return
+        returned = dict(zip(FGEN, self.returned_gradients(pool), strict=True))
+        moved = [name for name in self.params if name not in CLASSIFIER]
+        own = zip(moved, gradients(loss, adam.params), strict=True)
+        adam.step([g.add_(returned[n], alpha=rules.b * rules.alpha) if n in returned else g for n, g in own])
+        self.rows = pool.parents.cpu().numpy()
+
+    def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
+        """Generated neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
+        net, local, written = self.net, self.impaired.local, self.rules.written
+        z = net.encode(self.params, local, draws)
+        estimate = net.count(self.params, local, z)
+        counts = self.counts(estimate, written)
+        if written:
+            self.impaired = self.impaired.sampled(self.rules.nodes, self.draws)
+            counts = counts * (self.impaired.weight > 0)
+        return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=written), estimate
+
+    def counts(self, estimate: Tensor, rounded: bool) -> Tensor:
+        """n~_v as a number of neighbours, rounded or truncated, int64 ``[n]``."""
+        whole = estimate.detach().round() if rounded else estimate.detach().trunc()
+        return whole.clamp(0, self.rules.num_pred).long()
+
+    def home_loss(self, pool: Pool, estimate: Tensor) -> Tensor:
+        """a L^d + b L^f ``[G]``; the means of both are noted."""
+        impaired = self.impaired
+        of_counts = impaired.count_loss(estimate)
+        of_features = self.scaled(impaired.feature_loss(pool, self.others.rows, impaired.candidates, impaired.start))
+        self.losses = float(of_counts.detach().mean()), float(of_features.detach().mean())
+        return self.rules.a * of_counts + self.rules.b * of_features
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """The release divides L^f by the size of the pool and the number of features."""
+        return loss if self.rules.written else loss / (self.rules.num_pred * self.net.num_features)
+
+    def label_loss(self, pool: Pool, draws: Draws | None) -> Tensor:
+        """L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
+        return self.impaired.label_loss(self.net.classify(self.params, self.impaired.local, pool, draws))
+
+    def drawn_loss(self, pool: Pool) -> Tensor:
+        """The release's term (6) ``[G]``: neighbours of random nodes of every other client stand in for hidden ones."""
+        impaired, nodes, graph, each = self.impaired, self.impaired.targeted, self.graph, self.rules.num_pred
+        start = torch.zeros_like(impaired.start)
+        start[nodes] = torch.arange(len(nodes), device=nodes.device) * each
+        total = torch.zeros_like(self.params["d1"][:, 0])
+        wanted = sums(impaired.count[nodes].double(), impaired.local.owner[nodes], len(self.clients))
+        for ahead in range(1, graph.num_clients):
+            owners = [(k + ahead) % graph.num_clients for k in self.clients]
+            drawn = impaired.strangers(graph, owners, each, self.picks)
+            total = total + self.scaled(impaired.feature_loss(pool, self.others.rows, drawn, start))
+        self.rows = wanted.long().cpu().numpy() * (graph.num_clients - 1)
+        return total
+
+    def returned_gradients(self, pool: Pool) -> list[Tensor]:
+        """Gradient of term (6) with respect to fGen, as the server sends it: summed over the other clients."""
+        made = pool.features
+        pull = torch.zeros_like(made)
+        for g, k in enumerate(self.clients):
+            own = slice(pool.ptr[g], pool.ptr[g + 1])
+            pull[own] = self.others.pull(made[own].detach(), k)
+        pull *= self.impaired.weight[pool.parent].unsqueeze(1)
+        return list(torch.autograd.grad(made, [self.params[name] for name in FGEN], pull, retain_graph=True))
+
+    def mend(self) -> tuple[np.ndarray, np.ndarray]:
+        """Parents (union nodes) ``[S]`` and features ``[S, d]`` of what is hung on the clients' graphs."""
+        net, params, graph, written = self.net, self.params, self.graph, self.rules.written
+        local, nodes = self.impaired.local, self.impaired.nodes
+        tidy = written or not self.rules.federated
+        if written:
+            local = locals_of(graph, self.clients, self.others.rows.device)
+            nodes = np.arange(graph.ptr[self.clients[0]], graph.ptr[self.clients[-1] + 1])
+        with torch.no_grad():
+            z = net.encode(params, local, None)
+            counts = self.counts(net.count(params, local, z), tidy)
+            pool = net.generate(params, local, z, counts, self.draws, drop=not tidy, sample=written)
+        return nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
+
+
+class Workshop:
+    """All generators, trained group after group: one's last layer alone has 2048 x P d weights.
+
+    Attributes:
+        turns: Rounds of the phase: an epoch of one group each.
+    """
+
+    def __init__(self, rules: FedSagePlus, clients: Clients, curve: np.ndarray) -> None:
+        self.rules, self.clients, self.curve = rules, clients, curve
+        graph, model = clients.world.graph, clients.model
+        sizes = (rules.encoder, rules.latent, (rules.fgen_inner, rules.fgen_outer), rules.generator_dropout)
+        self.net = NeighGen(model.num_features, model.num_classes, rules.written, rules.num_pred, *sizes)
+        self.hidden, self.judged = hide(rules, graph, clients.seed)
+        self.others = Others(graph.base.features[graph.node], graph.ptr, clients.views.device)
+        together = max(GROUP_BYTES // (5 * 4 * self.net.numbers()), 1)  # weights, two moments, two gradients
+        together = clients.count if rules.shared else together
+        self.groups = [range(k, min(k + together, clients.count)) for k in range(0, clients.count, together)]
+        self.turns = len(curve) * len(self.groups)
+        self.made: list[tuple[np.ndarray, np.ndarray]] = []
+        self.bench: Bench | None = None
+
+    def turn(self, number: int, going: np.ndarray) -> Turn:
+        """An epoch of one group."""
+        group, epoch = divmod(number, len(self.curve))
+        bench = self.bench if epoch and self.bench else self.open(group)
+        bench.epoch(epoch)
+        self.curve[epoch] += np.array(bench.losses) * len(bench.clients) / self.clients.count
+        values = dict(zip(("count_loss", "feature_loss"), bench.losses, strict=True))
+        return Turn(values, *self.sent(bench, epoch))
+
+    def open(self, group: int) -> Bench:
+        """Set up the bench of a group; the one before hands over what it made, so that its memory is free."""
+        self.close()
+        who, rules, clients = self.groups[group], self.rules, self.clients
+        device, seed = clients.views.device, clients.seed
+        most = None if rules.written else rules.num_pred
+        self.bench = Bench(
+            rules=rules,
+            clients=who,
+            graph=clients.world.graph,
+            net=self.net,
+            params=self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device),
+            impaired=Impaired.of(clients.world, who, self.hidden, self.judged, most, device),
+            others=self.others,
+            draws=Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who]),
+            picks=[numpy_rng(f"neighgen/{k}", seed) for k in who],
+        )
+        if rules.written:  # a rectified unit that starts below zero everywhere would stay there
+            self.bench.params["d1"].data.copy_(self.bench.impaired.mean_missing().unsqueeze(1))
+        return self.bench
+
+    def close(self) -> None:
+        """Take what the group at work made."""
+        if self.bench is not None:
+            self.made.append(self.bench.mend())
+            self.bench = None
+
+    def generated(self) -> Generated:
+        """Generated neighbours of all clients; groups that had no epoch make them with generators as they start."""
+        self.close()
+        for group in range(len(self.made), len(self.groups)):
+            self.open(group)
+            self.close()
+        parents, features = (np.concatenate(parts) for parts in zip(*self.made, strict=True))
+        return Generated.of(parents, features, self.rules.num_pred)
+
+    def sent(self, bench: Bench, epoch: int) -> tuple[Message | None, Message | None]:
+        """What every client sent and received in an epoch of a group."""
+        clients, rules = self.clients.count, self.rules
+        if clients == 1 or not rules.federated or (epoch < rules.epochs_at_home and not rules.shared):
+            return None, None
+        member = np.zeros(clients, dtype=np.int64)
+        member[bench.clients] = 1
+        if rules.shared:
+            whole = Shared(member * sum(value[0].numel() * value.element_size() for value in bench.params.values()))
+            return whole, whole
+        rows = np.zeros(clients, dtype=np.int64)
+        rows[bench.clients] = bench.rows
+        if not rules.written:
+            size = 4 * self.net.num_features  # each of the others gives a client equally many
+            return Strangers(size * from_others(rows) // (clients - 1)), Strangers(size * rows)
+        weights = 4 * self.net.numbers()
+        z, choices, fgen = 4 * rules.latent * rows, rules.num_pred * rows, weights * member
+        up = Cooperation(z, choices, fgen, from_others(fgen))
+        return up, Cooperation(from_others(z), from_others(choices), from_others(fgen), fgen)
+
+
+def from_others(sizes: np.ndarray) -> np.ndarray:
+    """What each client gets if everybody's ``sizes`` ``[K]`` go to all others."""
+    everything: np.ndarray = sizes.sum() - sizes
+    return everything
+
+
+def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
+    hidden, judged = (np.zeros(graph.num_nodes, dtype=bool) for _ in range(2))
+    for k in range(graph.num_clients):
+        low, high = graph.ptr[k], graph.ptr[k + 1]
+        order = low + numpy_rng(f"neighgen-hide/{k}", seed).permutation(high - low)
+        hidden[order[len(order) - max(round(rules.hidden * len(order)), 1) :]] = True
+        judged[order if rules.written else order[: round(0.6 * len(order))]] = True
+    return hidden, judged
+
+
+def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:
+    """Of each client's own loss ``[G]`` with respect to its own tensors; zero where the loss does not reach."""
+    return list(torch.autograd.grad(loss.sum(), params, allow_unused=True, materialize_grads=True))

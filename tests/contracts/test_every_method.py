@@ -1,0 +1,47 @@
+"""Every method and variant runs in every kind of world."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.runs import VARIANTS, make_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_two_rounds_on_a_toy_graph(name: str, variant: str, world: World) -> None:
+    training, metrics, _ = federate(make_config(name, variant), world, CPU)
+    assert training.last_round == 1
+    assert set(metrics) == {"validation", "seen_graph", "unseen_node", "missing_class", "new_client"}
+    assert all(np.isfinite(training.curves["loss"]))
+    assert metrics["validation"]["best"]["accuracy"] == pytest.approx(max(training.curves["validation"]))
+    for probe in world.probes:
+        assert sum(metrics[probe.name]["last"]["counts"]) == len(probe.rows)
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_open_set_and_plain_worlds(name: str, variant: str, toy_graph: Graph) -> None:
+    for kind, own in (("open_set", {"hops": 1, "crop": 0.2}), ("plain", {})):
+        world = worlds.build(kind, toy_graph, "random", 3, **own)
+        _, metrics, _ = federate(make_config(name, variant), world, CPU)
+        assert metrics["seen_graph"]["last"]["accuracy"] is not None
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_clients_that_share_nodes(name: str, variant: str, toy_graph: Graph) -> None:
+    world = worlds.build("plain", toy_graph, "overlap", 5)
+    training, metrics, _ = federate(make_config(name, variant), world, CPU)
+    assert all(np.isfinite(training.curves["loss"]))
+    assert metrics["seen_graph"]["last"]["counts"] == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()

@@ -1,0 +1,34 @@
+"""The stacked engine against K ordinary models, trained one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from benchmarks import textbook
+
+from fgl_repro import config as configs
+from fgl_repro.data.graph import Graph
+from fgl_repro.fl.rounds import train
+from support import worlds
+from support.isolation import make_clients
+
+CPU = torch.device("cpu")
+
+
+def test_fedavg_follows_separate_models(real_graph: Callable[..., Graph]) -> None:
+    """Cora, K = 5, five rounds without dropout: weights, losses and validation as of K PyG models."""
+    world = worlds.build("closed_set", real_graph("cora"), "published", 5, hops=2)
+    config = configs.build({"model.dropout": 0.0}, dataset="cora", method="fedavg", clients=5)
+    clients = make_clients(world, config)
+    initial = config.method.start(clients.model, 0).weights
+    separate = textbook.make_clients(world, initial, 128, 0.0, config.protocol.lr, config.protocol.weight_decay)
+    training = train(config.method, clients, 5, 1)
+    for number in range(5):
+        loss, validation, local = textbook.round_of_fedavg(separate, torch.full((5,), 0.2))
+        assert training.curves["loss"][number] == pytest.approx(loss, abs=1e-5)
+        assert training.curves["validation"][number] == pytest.approx(validation, abs=1e-6)
+    for k, weights in enumerate(local):
+        for name, expected in weights.items():
+            torch.testing.assert_close(training.last[name][k], expected, atol=1e-5, rtol=0)

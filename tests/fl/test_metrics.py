@@ -1,0 +1,62 @@
+"""Averages of accuracies, and likeness of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl import metrics
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+def test_the_protocols_average_selects_and_is_printed(world: World) -> None:
+    pooled, plain = (
+        federate(make_config("local", "paper", **{"protocol.average": average}), world, CPU)
+        for average in ("pooled", "clients")
+    )
+    for (training, found, _), name in ((pooled, "pooled"), (plain, "clients_mean")):
+        for measured in (found["validation"]["best"], found["seen_graph"]["last"]):
+            assert measured["accuracy"] == measured[name]
+        assert found["validation"]["last"][name] == pytest.approx(training.curves["validation"][-1], abs=1e-6)
+    assert pooled[1]["seen_graph"]["last"]["clients"] == plain[1]["seen_graph"]["last"]["clients"]
+    assert pooled[0].curves["validation"] != plain[0].curves["validation"]
+
+
+def test_clients_without_rows_do_not_count() -> None:
+    class Rows:
+        labels = torch.tensor([[0, 1], [0, 0], [1, 0]])
+        mask = torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+        counts = mask.sum(1)
+
+    always_zero = torch.tensor([1.0, 0.0]).expand(3, 2, 2)
+    assert metrics.accuracy(always_zero, Rows) == pytest.approx(1 / 3)  # type: ignore[arg-type]
+    assert metrics.accuracy(always_zero, Rows, "clients") == pytest.approx(1 / 4)  # type: ignore[arg-type]
+
+
+def test_a_new_client_is_averaged_over_models_under_any_protocol(toy_graph: Graph) -> None:
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    assert {probe.average for probe in world.averaged("clients").probes} == {"clients"}
+    assert {probe.name: probe.average for probe in world.averaged("pooled").probes}["new_client"] == "clients"
+
+
+def test_label_divergence_by_hand() -> None:
+    counts = np.array([[2, 0], [0, 5], [1, 1]])
+    found = metrics.jensen_shannon(counts)
+    assert found[0, 1] == pytest.approx(1), "no class in common: one bit"
+    assert np.diag(found) == pytest.approx(0)
+    assert found[0, 2] == pytest.approx(found[2, 0]) == pytest.approx(0.311278, abs=1e-6)
+    assert metrics.label_correlation(1 - found, counts) == pytest.approx(1)
+    assert metrics.label_correlation(found, counts) == pytest.approx(-1)
+    assert metrics.label_correlation(np.ones((3, 3)), counts) is None

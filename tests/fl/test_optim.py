@@ -1,0 +1,115 @@
+"""Stacked optimisers against K of torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.fl.optim import Optimiser, StackedAdam, StackedSGD, stacked
+from fgl_repro.fl.protocol import Protocol
+from fgl_repro.nn.models.model import Params
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+SCHEDULES = st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=8)
+Fresh = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
+
+
+def follow(stack: Callable[[Params], Optimiser], single: Fresh, schedule: list[list[bool]]) -> None:
+    """Step both by the same gradients; a resting client's weights must stay put to the bit."""
+    rng = torch.Generator().manual_seed(0)
+    start = {"w": torch.randn(3, 4, 2, generator=rng), "b": torch.randn(3, 2, generator=rng)}
+    ours = {name: value.clone() for name, value in start.items()}
+    optimiser = stack(ours)
+    theirs = [[torch.nn.Parameter(value[k].clone()) for value in start.values()] for k in range(3)]
+    each = [single(params) for params in theirs]
+    for active in schedule:
+        grads = [torch.randn(value.shape, generator=rng) for value in start.values()]
+        before = {name: value.clone() for name, value in ours.items()}
+        optimiser.step(grads, None if all(active) else np.array(active))
+        for k in range(3):
+            if active[k]:
+                for param, grad in zip(theirs[k], grads, strict=True):
+                    param.grad = grad[k].clone()
+                each[k].step()
+            else:
+                assert all(torch.equal(ours[name][k], before[name][k]) for name in ours)
+    for t, value in enumerate(ours.values()):
+        expected = torch.stack([params[t].detach() for params in theirs])
+        torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
+
+
+@given(SCHEDULES)
+@settings(max_examples=25, deadline=None)
+def test_adam_is_k_adams_that_may_rest(schedule: list[list[bool]]) -> None:
+    """Whatever the pattern of activity, each client's weights are those of its own torch.optim.Adam."""
+    follow(
+        lambda params: StackedAdam(params, 0.1, 0.01),
+        lambda own: torch.optim.Adam(own, lr=0.1, weight_decay=0.01),
+        schedule,
+    )
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@given(schedule=SCHEDULES)
+@settings(max_examples=25, deadline=None)
+def test_sgd_is_k_sgds_that_may_rest(momentum: float, schedule: list[list[bool]]) -> None:
+    follow(
+        lambda params: StackedSGD(params, 0.1, 0.01, momentum),
+        lambda own: torch.optim.SGD(own, lr=0.1, weight_decay=0.01, momentum=momentum),
+        schedule,
+    )
+
+
+def test_the_protocol_says_which() -> None:
+    params = {"w": torch.zeros(2, 3)}
+    adam = stacked(params, Protocol(name="p", lr=0.5, weight_decay=0.25))
+    assert isinstance(adam, StackedAdam)
+    assert (adam.lr, adam.weight_decay) == (0.5, 0.25)
+    sgd = stacked(params, Protocol(name="p", optimiser="sgd", momentum=0.75), weight_decay=0.125)
+    assert isinstance(sgd, StackedSGD)
+    assert (sgd.momentum, sgd.weight_decay) == (0.75, 0.125)
+
+
+@pytest.mark.parametrize(("kind", "momentum"), [("adam", 0.0), ("sgd", 0.9)])
+@pytest.mark.parametrize("moments", ["kept", "each_round"])
+def test_moments_outlive_a_round_or_begin_anew(toy_graph: Graph, kind: str, momentum: float, moments: str) -> None:
+    """Three rounds of two steps against K of torch's optimisers, made once or in every round."""
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    rules = {"optimiser": kind, "momentum": momentum, "moments": moments, "rounds": 3, "local_epochs": 2}
+    overrides = {f"protocol.{name}": value for name, value in rules.items()}
+    config = make_config("local", "paper", **overrides, **{"model.dropout": 0.0})
+    ours = federate(config, world, torch.device("cpu"))[0].last
+
+    clients = make_clients(world, config)
+    step, lr, decay = next(clients.steps(1)), config.protocol.lr, config.protocol.weight_decay
+
+    def fresh() -> list[torch.optim.Optimizer]:
+        if kind == "adam":
+            return [torch.optim.Adam(own, lr=lr, weight_decay=decay) for own in singles]
+        return [torch.optim.SGD(own, lr=lr, weight_decay=decay, momentum=momentum) for own in singles]
+
+    singles = [[torch.nn.Parameter(p[k].detach().clone()) for p in clients.params.values()] for k in range(3)]
+    optimisers = fresh()
+    for number in range(3):
+        if number and moments == "each_round":
+            optimisers = fresh()
+        for _ in range(2):
+            joint = {name: torch.stack([own[t] for own in singles]) for t, name in enumerate(clients.params)}
+            loss = step.cross_entropy(clients.model(joint, step.view))
+            for optimiser in optimisers:
+                optimiser.zero_grad()
+            loss.sum().backward()
+            for optimiser in optimisers:
+                optimiser.step()
+    for t, value in enumerate(ours.values()):
+        expected = torch.stack([own[t].detach() for own in singles])
+        torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,106 @@
+"""The run of all methods: phases in order, what a phase is, which round is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl import rounds as rounds_module
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.messages import Features, Ledger
+from fgl_repro.fl.phase import Phase, Turn
+from fgl_repro.fl.rounds import train
+from fgl_repro.methods.fedavg import FedAvg
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+
+
+def test_a_phase_goes_on_until_nobody_does() -> None:
+    """Clients leave one by one and do not come back; bytes and curves are kept by phase."""
+    seen: list[list[bool]] = []
+
+    def turn(number: int, going: np.ndarray) -> Turn:
+        seen.append(going.tolist())
+        still = [[True, False, True], [True, True, False], [False, True, True]][number]
+        return Turn({"loss": float(number)}, up=Features(np.array([1, 2, 4])), going=np.array(still))
+
+    told: list[tuple[str, int, int, Mapping[str, float]]] = []
+    ledger = Ledger()
+    curves = Phase("setup", 9, turn).run(3, ledger, lambda *what: told.append(what))
+    assert seen == [[True, True, True], [True, False, True], [True, False, False]]
+    assert curves == {"loss": [0.0, 1.0, 2.0]}
+    assert [what[:3] for what in told] == [("setup", number, 9) for number in range(3)]
+    assert ledger.clients["setup", "up", "features"].tolist() == [3, 6, 12]
+    assert ledger.as_dict() == {"setup": {"up": {"features": 7}}}
+
+
+@dataclass
+class Eventful(FedAvg[list[str]]):
+    """FedAvg that writes down in which order its hooks are called."""
+
+    display: ClassVar[str] = "Eventful"
+
+    def state(self, clients: Clients) -> list[str]:
+        return ["state"]
+
+    def receive(self, clients: Clients, state: list[str], message: object) -> None:
+        state.append("receive")
+
+    def phases(self, clients: Clients, state: list[str]) -> Iterable[Phase]:
+        for name in ("first", "second"):
+            yield Phase(name, 1, lambda *_: state.append(f"phase {len(state)}") or Turn())  # type: ignore[func-returns-value]
+
+    def fit(self, clients: Clients, state: list[str], round: int, epochs: int) -> Tensor:
+        state.append(f"fit {round}")
+        return torch.zeros(clients.count)
+
+    def facts(self, clients: Clients, state: list[str]) -> dict[str, list[str]]:
+        return {"calls": state}
+
+
+def test_the_first_message_comes_before_the_phases(world: World) -> None:
+    """It counts as the download of round 0, which brings no other."""
+    config = make_config("fedavg", "release")
+    method, clients = Eventful(), make_clients(world, config)
+    training = train(method, clients, 2, 1)
+    assert training.facts["calls"] == ["state", "receive", "phase 2", "phase 3", "fit 0", "receive", "fit 1"]
+    sent = training.ledger.as_dict()["rounds"]
+    assert sent["up"] == sent["down"]
+
+
+def test_of_equally_good_rounds_the_later_is_the_best(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.5, 0.75, 0.75, 0.25])
+    monkeypatch.setattr(rounds_module, "accuracy", lambda *_: torch.tensor(next(scores)))
+    config = make_config("fedavg", "release")
+    kept: list[Tensor] = []
+
+    def extra(trained: dict[str, Tensor]) -> dict[str, float]:
+        kept.append(trained["W1"].detach().clone())
+        return {}
+
+    training = train(config.method, make_clients(world, config), 4, 1, extra=extra)
+    assert training.best_round == 2
+    assert torch.equal(training.best["W1"], kept[2])
+    assert torch.equal(training.last["W1"], kept[3])
+    assert not torch.equal(kept[1], kept[2])
+
+
+def test_a_loss_that_is_no_number_ends_the_run(world: World) -> None:
+    config = make_config("fedavg", "release", **{"protocol.lr": 1e30})
+    with pytest.raises(UserError, match=r"lower protocol\.lr"):
+        train(config.method, make_clients(world, config), 5, 2)

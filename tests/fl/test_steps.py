@@ -1,0 +1,71 @@
+"""Local steps: all rows or batches, and teachers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro import config as configs
+from fgl_repro.data.graph import Graph
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.rounds import train
+from support import worlds
+from support.isolation import make_clients
+
+CPU = torch.device("cpu")
+
+
+def test_batches_of_everything_are_full_batches(toy_graph: Graph) -> None:
+    """A batch no client can fill is one step on all its rows, teacher included; without dropout, the same numbers."""
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    for method in ("fedavg", "fedntd", "fedgcn"):
+        curves = []
+        for size in (0, 10_000):
+            small = {"protocol.batch": size, "model.hidden": 8, "model.dropout": 0.0}
+            config = configs.build(small, dataset="cora", method=method, clients=3)
+            curves.append(train(config.method, make_clients(world, config), 4, 2).curves["loss"])
+        assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+def test_batches_cover_once_and_teachers_follow(toy_graph: Graph) -> None:
+    """floor(n_k / size) steps a client, no row twice, and each row meets its own teacher."""
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    world = replace(world, train=world.train[:-6])
+    config = configs.build({"protocol.batch": 4, "model.hidden": 8}, dataset="cora", method="fedntd", clients=3)
+    clients = make_clients(world, config)
+    teacher = clients.teacher()
+    flat = teacher.logits.flatten(0, 1)[teacher.view.slots]
+    seen: list[np.ndarray] = []
+    for step in clients.steps(1):
+        assert step.batch is not None
+        assert step.first == (not seen)
+        assert not step.view.dense.kept, "laid out for many steps, used once"
+        ours = teacher.of(step).flatten(0, 1)[step.view.slots]
+        torch.testing.assert_close(ours, flat[np.searchsorted(world.train, step.batch.rows)])
+        assert set(world.graph.owner[step.batch.rows]) == set(np.flatnonzero(step.active))
+        seen.append(step.batch.rows)
+    rows = np.concatenate(seen)
+    assert len(np.unique(rows)) == len(rows)
+    sizes = np.bincount(world.graph.owner[world.train], minlength=3)
+    assert np.array_equal(np.bincount(world.graph.owner[rows], minlength=3), 4 * (sizes // 4))
+    assert clients.inputs.train.mask.sum() == len(world.train)
+    assert clients.inputs.train.dense.kept
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_a_teachers_first_layer_serves_the_first_step_alone(
+    toy_graph: Graph, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It spares a layer and changes nothing: the second step of a round finds other weights."""
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    rules = {"protocol.local_epochs": 3, "protocol.rounds": 2, "protocol.batch": size, "model.hidden": 8}
+    config = configs.build(rules, dataset="cora", method="fedntd", clients=3)
+    handed_on = train(config.method, make_clients(world, config), 2, 3)
+    plain = Clients.logits
+    monkeypatch.setattr(Clients, "logits", lambda self, step, teacher=None: plain(self, step))
+    computed = train(config.method, make_clients(world, config), 2, 3)
+    assert handed_on.curves == computed.curves
+    assert all(torch.equal(value, computed.last[name]) for name, value in handed_on.last.items())

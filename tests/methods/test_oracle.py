@@ -1,0 +1,34 @@
+"""Oracle: one client with everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+@pytest.mark.parametrize("variant", ["whole", "clients"])
+def test_oracle_is_one_client_with_everything(toy_graph: Graph, world: World, variant: str) -> None:
+    """The same weights as Local with a single client, and predictions in the graph the variant names."""
+    config = make_config("oracle", variant)
+    training, found, _ = federate(config, world, CPU)
+    alone = worlds.build("plain", toy_graph, "random", 1)
+    local, measured, _ = federate(make_config("local", "paper"), alone, CPU)
+    assert all(torch.equal(training.last[name], value) for name, value in local.last.items())
+    counts = found["seen_graph"]["last"]["counts"]
+    assert counts == np.bincount(world.graph.owner[world.probes[0].rows], minlength=3).tolist()
+    if variant == "whole":
+        assert found["seen_graph"]["last"]["pooled"] == pytest.approx(measured["seen_graph"]["last"]["pooled"])

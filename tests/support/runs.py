@@ -1,0 +1,26 @@
+"""Short runs of every method and variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fgl_repro import config as configs
+from fgl_repro.core import registry
+
+
+def every_variant() -> Iterator[tuple[str, str]]:
+    for name, cls in sorted(registry.options("method").items()):
+        for variant in cls.variants:
+            yield name, variant
+
+
+VARIANTS = [pytest.param(*pair, id="-".join(pair)) for pair in every_variant()]
+
+
+def make_config(name: str, variant: str, **overrides: object) -> configs.Config:
+    """Two rounds of a small model."""
+    dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.lr": 0.01, "model.hidden": 8}
+    dotted |= {f"method.{field}": value for field, value in registry.options("method")[name].quick.items()}
+    return configs.build(dataset="cora", method=name, clients=3, overrides={**dotted, **overrides})

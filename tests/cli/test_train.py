@@ -137,6 +137,14 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
             "the keys of method are variant, tau, l1, l2, similarity, random_graph, masks.",
         ),
         ("method=null", "a group cannot be null"),
+        ("protocol.tuning={seed:0}", "write + before its name"),
+        ("hydra.job.env_set.FOO=1", "write + before its name"),
+        ("~seed", "seed belongs to every run and cannot be removed"),
+        ("--resolve", "--resolve goes with --cfg"),
+        ("--nope", "unrecognized arguments: --nope: see fgl-train --help"),
+        ("runtime.threads=1000000", "would exhaust this machine: give at most"),
+        ("paths.cache=", "paths.cache is empty: give it a folder"),
+        ("debug=fast -m seed=0,x", "seed=x: Value 'x'"),
         ("-m seed=0,x", "seed=x: Value 'x'"),
         ("-m method=local,fedpubb", "method=fedpubb does not exist"),
     ],
@@ -159,6 +167,32 @@ def test_a_run_that_cannot_be_is_one_sentence_and_a_note(shell: Shell, cora: Non
     note = json.loads((shell.folder / name).read_text())
     assert (name, note["status"]) == (f"records/{note['key'][:16]}.failed.json", "failed")
     assert said in note["error"]
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(shell: Shell) -> None:
+    for place in ("/proc/nowhere", "/dev/null", str(shell.folder / ("x" * 300))):
+        shell.store.folder = Path(place)
+        assert "name a place that can be read and written" in shell.refused(*TWO_ROUNDS, "method=local")
+
+
+def test_a_deleted_working_directory_is_one_sentence(shell: Shell) -> None:
+    gone = shell.folder / "gone"
+    gone.mkdir()
+    words = f"cd {gone}; rmdir {gone}; exec {sys.executable} -m fgl_repro.train method=local"
+    done = subprocess.run(["sh", "-c", words], env=shell.environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_variable_counts_as_unset(shell: Shell) -> None:
+    done = shell("--cfg", "job", "--resolve", FGL_CACHE="", FGL_RECORDS="")
+    assert "cache: cache\n" in done.stdout, done.stderr
+
+
+def test_a_reader_that_has_seen_enough(shell: Shell) -> None:
+    words = f"{sys.executable} -m fgl_repro.train --help | head -1"
+    done = subprocess.run(words, shell=True, env=shell.environment, capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
 
 
 def test_no_gpu_is_one_sentence(shell: Shell) -> None:

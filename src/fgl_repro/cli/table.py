@@ -287,11 +287,8 @@ def _rerun(args: argparse.Namespace) -> int:
     record: Record = request.store(args).find(args.key)
     found = rerun(record)
     what = f"{record.key[:8]} {label(record.config)}"
-    if not found:
-        print(f"{what}: identical.")
-        return 0
-    print("\n".join([f"{what}: {len(found)} values differ.", *found[:10], *(["..."] if len(found) > 10 else [])]))
-    return 1
+    print("\n".join([f"{what}: {found}", *found.lines[:10], *(["..."] if len(found.lines) > 10 else [])]))
+    return 0 if found.ok else 1
 
 
 if __name__ == "__main__":

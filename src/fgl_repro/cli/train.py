@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
@@ -119,11 +120,21 @@ def _complain(sentence: str) -> None:
     print(f"fgl-train: {sentence}", file=sys.stderr, flush=True)
 
 
-def _config_dirs(words: list[str]) -> list[str]:
-    """Hydra's ``--config-dir``, which it keeps to itself until a configuration is composed."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config-dir", "-cd", action="append", default=[])
-    found: list[str] = parser.parse_known_args(words)[0].config_dir
+def _flags(words: list[str]) -> argparse.Namespace:
+    """Hydra's flags, as Hydra will read them.
+
+    Raises:
+        UserError: There is no such flag, or flags do not go together.
+    """
+
+    def refuse(message: str) -> None:
+        raise UserError(f"{message}: see fgl-train --help")
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign, assignment]
+    found = parser.parse_args(words)
+    if found.resolve and not (found.cfg or found.help):
+        raise UserError("--resolve goes with --cfg, as in --cfg job --resolve: leave it out to run")
     return found
 
 
@@ -144,7 +155,9 @@ def _main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
     _failed.clear()
     try:
-        for folder in _config_dirs(sys.argv[1:]):
+        multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
+        sys.argv[1:] = [*multirun, *(word for word in sys.argv[1:] if word not in multirun)]  # wherever it was written
+        if folder := _flags(sys.argv[1:]).config_dir:
             search(folder)
         _hydra_main()
     except REFUSALS as error:

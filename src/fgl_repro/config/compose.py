@@ -87,6 +87,7 @@ def _name(root: DictConfig, axis: str) -> str:
 
 def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
+    OmegaConf.register_new_resolver("folder", lambda name, default: os.environ.get(name) or default, replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from omegaconf import MISSING
 
@@ -60,6 +60,11 @@ class PathsConfig:
     cache: str = "cache"
     records: str = "results/records"
     outputs: str = "outputs"
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if not getattr(self, f.name).strip():
+                raise UserError(f"paths.{f.name} is empty: give it a folder, as in paths.{f.name}={f.default}.")
 
 
 @dataclass

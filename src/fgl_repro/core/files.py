@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: It cannot be written; the error names ``path``.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{threading.get_ident()}-{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:

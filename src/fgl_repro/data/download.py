@@ -6,14 +6,11 @@ its files are linked into a staging folder in the cache, where PyG may write.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import os
 import shutil
 import tempfile
-import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import remove_leftovers, write_atomic
 from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import facts, package_sha256
 from fgl_repro.data.sources import pgl
 from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
-_DAY = 86400.0
 _SECONDS = 10  # for a connection, and for any pause in a download
 
 
@@ -256,11 +253,8 @@ def _members(name: str) -> dict[str, str]:
 @contextmanager
 def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
     """A data root of our own holding links to ``paths``; each process has its own, so none sees another's half."""
-    for left in cache.glob("staging-*"):  # by a process that was killed
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _DAY:
-                shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix="staging-", dir=cache) as folder:
+    remove_leftovers(cache, "staging-*")
+    with tempfile.TemporaryDirectory(prefix=f"staging-{os.getpid()}-", dir=cache) as folder:
         raw = Path(folder) / source.folder
         raw.mkdir(parents=True)
         for path in paths:
@@ -273,12 +267,7 @@ def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
 
 def write(path: Path, content: bytes) -> None:
     """Write a whole file or nothing, under a name of our own and then renamed; UserError if the disk refuses."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        write_atomic(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path} ({error.strerror}): set FGL_CACHE=FOLDER") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -22,13 +22,23 @@ PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core
 @cache
 def versions() -> dict[str, str]:
     """Versions of this package, of Python and of the packages that can change a number."""
-    found = {"fgl_repro": __version__, "python": platform.python_version()}
+    found = {"fgl_repro": __version__, "python": platform.python_version(), "cpu": _cpu()}
     for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def _cpu() -> str:
+    """The processor's name: another one may round differently."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
 
 @cache

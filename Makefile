@@ -26,7 +26,7 @@ option = $(if $(strip $(value $(2))),$(1) $(call quoted,$(subst $(space),$(comma
 flag = $(if $(filter-out 0 no false,$(strip $(value $(2)))),$(1))
 NARROW = $(strip $(call option,--datasets,DATASETS) $(call option,--clients,CLIENTS) \
 	$(call option,--methods,METHODS) $(call option,--seeds,SEEDS) $(call option,--protocol,PROTOCOL))
-SWEEP = $(strip $(NARROW) $(call option,--jobs,JOBS) $(call flag,--fast,FAST))
+SWEEP = $(strip $(NARROW) $(call option,--jobs,JOBS) $(call flag,--fast,FAST) $(call flag,--fresh,FRESH))
 # ARGS are split into words as a shell would split them, and nothing more is made of them
 override export ARGS := $(value ARGS)
 WITH_ARGS = $(BIN)/python -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv[1:] + shlex.split(os.environ["ARGS"]))'
@@ -37,7 +37,7 @@ DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fe
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint type format train table1 table2 table9 tables list missing \
 	compare report show rerun \
-	pack unpack push bench data clean
+	publish unpack push bench data clean
 
 help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
@@ -45,6 +45,7 @@ help: ## this list
 	@echo "all of a paper: make $(firstword $(PAPERS)) (or $(wordlist 2,99,$(PAPERS))); one table or figure of it:"
 	@echo "  make fedlog-3, make fedlog-fig9, make fedpub-7a, make fedsage-D1, ...; make list names them"
 	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
+	@echo "published runs count as done, FRESH=1 does them anyway; tables are written into tables/, which git ignores"
 	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
 
@@ -59,7 +60,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 install: $(STAMP) ## make .venv with pinned versions (PYTHON=python3.12, TORCH_ARGS="--index-url ..." if wanted)
 
 demo: $(STAMP) ## Table 1 of FedLoG for Cora and 3 clients: six methods, three seeds, beside the paper
-	$(BIN)/fgl-table run table1 $(DEMO) $(strip $(call option,--jobs,JOBS) $(call flag,--fast,FAST))
+	$(BIN)/fgl-table run fedlog/1 $(DEMO) --fresh $(strip $(call option,--jobs,JOBS) $(call flag,--fast,FAST))
 
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP) ## run the tests (ARGS="-k records -x")
@@ -107,10 +108,10 @@ list: $(STAMP) ## tables and figures, and how much of each is recorded
 missing: $(STAMP) ## commands of the runs T still lacks (T=table1, T=fig9, or T=fedlog: all)
 	$(BIN)/fgl-table missing $(call quoted,$(value T)) $(NARROW)
 
-compare: $(STAMP) ## write T from the records there are, beside the printed numbers
+compare: $(STAMP) ## write T into tables/ from the runs there are, beside the printed numbers
 	$(BIN)/fgl-table compare $(call quoted,$(value T)) $(NARROW)
 
-report: $(STAMP) ## every table and protocol condensed into results/<paper>/README.md
+report: $(STAMP) ## every table and protocol of each paper condensed into tables/<paper>/README.md
 	$(BIN)/fgl-table report
 
 show: $(STAMP) ## table T from the records there are
@@ -120,8 +121,8 @@ rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
 	@test -n $(call quoted,$(value KEY)) || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }
 	$(BIN)/fgl-table rerun $(call quoted,$(value KEY))
 
-pack: $(STAMP) ## add the records of all tables to results/<paper>/{runs,curves}.csv, which are committed
-	$(BIN)/fgl-table pack
+publish: $(STAMP) ## pack your records into results/ and write its tables and pages: nothing else changes what is committed
+	$(BIN)/fgl-table publish
 
 unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 	$(BIN)/fgl-table unpack

@@ -23,7 +23,7 @@ import grid
 from fgl_repro import config as configs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables.compare import reference
+from fgl_repro.tables.reference import accuracies
 
 PANELS = grid.FEDLOG_CLOSED_SET
 AROUND = 5
@@ -74,7 +74,7 @@ def report(
     """
     config = configs.build(dataset=dataset, clients=clients, method=method, protocol="fedlog_matched")
     cells = [
-        reference(f"fedlog/table_{t}.csv", s).get((dataset, clients, config.method.display)) for s, t in PANELS.items()
+        accuracies(f"fedlog/table_{t}.csv", s).get((dataset, clients, config.method.display)) for s, t in PANELS.items()
     ]
     printed = np.array([np.nan if cell is None else cell.mean for cell in cells])
     stds = [100 * cell.std for cell in cells if cell is not None and cell.std is not None]

@@ -75,7 +75,7 @@ NONSENSE = {
     "=": ("=",),
     "--frobnicate": (None,),
 }
-TABLE_COMMANDS = ("list", "show", "missing", "compare", "check", "rerun", "push", "pack", "unpack", "run", "report")
+TABLE_COMMANDS = ("list", "show", "missing", "compare", "check", "rerun", "push", "publish", "unpack", "run", "report")
 TABLE_SENSIBLE = {
     "--datasets": ("cora", "cora,citeseer"),
     "--clients": ("3",),
@@ -128,7 +128,7 @@ def table_line(rng: random.Random, nonsense: bool) -> Line:
     table = [] if command in ("list", "check", "report") else table
     key = rng.choice(sorted(TABLE_NONSENSE))
     options = [key, rng.choice(TABLE_NONSENSE[key])]
-    if command in ("list", "check", "report", "rerun", "pack", "unpack"):
+    if command in ("list", "check", "report", "rerun", "publish", "unpack"):
         options = ["--frobnicate"] if command != "rerun" else []
         table = ["zzzz"] if command == "rerun" else table
     return Line(("fgl_repro.cli.table", command, *table, *options), True)

@@ -14,7 +14,7 @@ from fgl_repro.config import Config
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables.compare import printed_mean
+from fgl_repro.tables import reference
 
 FEDLOG_CLOSED_SET = {"seen_graph": "1", "unseen_node": "2a", "missing_class": "2b", "new_client": "2c"}
 """FedLoG's closed-set panels: the probe, and the table that prints it."""
@@ -58,7 +58,7 @@ def recorded(store: RecordStore, config: Config) -> Record | None:
 
 def printed(dataset: str, clients: int, display: str, table: str, setting: str) -> float | None:
     """FedLoG's mean of one cell of a table, percent; None where it prints none or a misprint."""
-    return printed_mean(f"fedlog/table_{table}.csv", setting, (dataset, clients, display))
+    return reference.percent(f"fedlog/table_{table}.csv", setting, (dataset, clients, display))
 
 
 def run(main: Callable[[], int]) -> None:

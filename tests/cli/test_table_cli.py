@@ -18,7 +18,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(tmp_path: Path, *words: str) -> int:
-    return cli.main([*words, "--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")])
+    folders = ["--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")]
+    writes = words[0] in ("run", "compare", "report")
+    return cli.main([*words, *folders, *(["--out", str(tmp_path / "tables")] if writes else [])])
 
 
 def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
@@ -77,7 +79,7 @@ def test_a_whole_paper_is_one_sweep(
     assert "2 runs done, 0 found" in out
     told = [line.split(":")[0] for line in out.splitlines() if line.endswith(" numbers.")]
     assert told == ["fedlog/5", "fedlog/6", "fedlog/7", "fedlog/fig4", "fedlog/fig5"]
-    files = {path.name for path in (tmp_path / "results" / "fedlog" / "fedlog").iterdir()}
+    files = {path.name for path in (tmp_path / "tables" / "fedlog" / "fedlog").iterdir()}
     assert {"table_6.md", "table_7_wide.csv", "compare_7.md", "figure_4.svg", "figure_5.csv"} <= files
     assert call(tmp_path, "missing", "fedlog", *PART) == 0
     assert capsys.readouterr().out == ""
@@ -101,7 +103,7 @@ def test_a_table_without_curves_does_its_runs_again(
     out = capsys.readouterr().out
     assert "3 runs done, 0 found" in out
     assert "| FedAvg   | 2.0 | 3 of 3 | 58 |" in " ".join(out.split()).replace("FedAvg |", "FedAvg   |")
-    assert call(tmp_path, "pack", "table6") == 0
+    assert call(tmp_path, "publish", "table6", "--only-records") == 0
     assert "curves.csv holds the curves of 3 runs" in capsys.readouterr().out
     for path in (tmp_path / "records").iterdir():  # a fresh clone
         path.unlink()
@@ -118,7 +120,7 @@ def test_a_table_without_curves_does_its_runs_again(
     [
         (("run", "fedlog", "--datasets", "coral"), "no table of fedlog has what you narrow it to"),
         (("run", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
-        (("pack", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
+        (("publish", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
         (("show", "fig9", "--methods", "fedavg"), "fedlog/fig9 has no methods fedavg: choose from fedlog"),
     ],
 )
@@ -127,3 +129,49 @@ def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pyt
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_published_runs_count_as_done_unless_fresh(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local")
+    assert call(tmp_path, "run", *corner) == 0
+    assert "Numbers rest on 3 runs recorded here and 0 published ones." in capsys.readouterr().out
+    assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
+    for path in (tmp_path / "records").iterdir():  # a fresh clone
+        path.unlink()
+    capsys.readouterr()
+    assert call(tmp_path, "missing", *corner) == 0
+    assert capsys.readouterr().out == ""
+    assert call(tmp_path, "run", *corner) == 0
+    out, err = capsys.readouterr()
+    assert "3 runs are taken from the published" in err
+    assert "0 runs done, 0 found" in out
+    assert "Numbers rest on 0 runs recorded here and 3 published ones." in out
+    published = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.csv")}
+    assert call(tmp_path, "run", *corner, "--fresh") == 0
+    assert "3 runs done, 0 found" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.csv")} == published
+
+
+def test_a_run_narrowed_to_seeds_prints_means_over_them(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local")
+    assert call(tmp_path, "run", *corner) == 0
+    assert "(3)" in capsys.readouterr().out
+    assert call(tmp_path, "run", *corner, "--seeds", "0,1") == 0
+    out = capsys.readouterr().out
+    assert "seeds 0, 1" in out
+    assert "(2)" in out
+    assert "(3)" not in out
+
+
+def test_records_lie_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FGL_RECORDS", str(tmp_path / "elsewhere"))
+    assert cli.main(["check"]) == 0
+    assert str(tmp_path / "elsewhere") in capsys.readouterr().out
+    monkeypatch.setenv("FGL_RECORDS", "")
+    assert cli._parser().parse_args(["check"]).records == Path("results/records")

@@ -40,7 +40,7 @@ def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
     pages = findings.pages(RESULTS)
     assert {RESULTS / "README.md", *(path.with_name("FINDINGS.md") for path in TEMPLATES)} == set(pages)
     for path, text in pages.items():
-        assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table report"
+        assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table publish"
 
 
 def test_the_scoreboard_is_a_page() -> None:

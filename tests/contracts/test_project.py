@@ -76,7 +76,7 @@ def test_nothing_names_one_machine() -> None:
 def test_help_is_the_default_target_and_lists_every_target() -> None:
     shown = subprocess.run(["make"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     wanted = "install demo test lint type train table1 table2 table9 tables list missing compare"
-    wanted += " report show rerun pack unpack push bench data clean"
+    wanted += " report show rerun publish unpack push bench data clean"
     assert set(wanted.split()) <= set(_help_targets())
     for target in _help_targets():
         assert re.search(rf"^  {target} +\S", shown, flags=re.M), target

@@ -22,7 +22,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import execute
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact as sheet
+from fgl_repro.tables import artifact
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
 from support import helpers
@@ -174,7 +174,7 @@ def test_points_are_means_over_target_classes_seed_by_seed(tmp_path: Path) -> No
                 continue
             last = 0.5 + 0.02 * rate + 0.1 * target + 0.03 * seed * (target + 1)
             store.save(helpers.record(spec.config(cell, protocol, seed), last=last, probes=chosen))
-    made = sheet.make(spec, protocol, Archive(store, {}))
+    made = artifact.make(spec, protocol, Archive(store, {}))
     rows = [r for r in made.content.rows if r["probe"] == "target_head_degree" and r["printed"]]
     points = {r["setting.rate"]: (r["mean"], r["std"], r["n_seeds"]) for r in rows if r["setting.target"] == "mean"}
     assert len(rows) == 33 + 11
@@ -204,8 +204,8 @@ def test_a_toy_run_draws_the_figure(toy_graph: Graph, tmp_path: Path, monkeypatc
         record = execute(run).record
         assert record.metrics.keys() >= {"target_head_degree", "target_tail_degree", "head_degree", "tail_degree"}
         store.save(record.changed(key=wanted.key, cell=wanted.cell, config=wanted.config))
-    made = sheet.make(spec, protocol, Archive(store, {}))
+    made = artifact.make(spec, protocol, Archive(store, {}))
     assert made.content.done == made.content.wanted == 22
-    paths = sheet.write(made, tmp_path / "out")
+    paths = artifact.write(made, tmp_path / "out")
     assert [path.name for path in paths] == ["figure_1.csv", "figure_1.png", "figure_1.svg"]
     assert all(path.stat().st_size > 1000 for path in paths)

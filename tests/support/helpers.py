@@ -13,6 +13,8 @@ from hydra.core.global_hydra import GlobalHydra
 from fgl_repro.config import Config, build, conf_dir, register, typed
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
+from fgl_repro.tables.artifact import Artifact, Content
+from fgl_repro.tables.results import Grid, tally
 
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
 
@@ -84,6 +86,11 @@ def dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
+
+
+def artifact_of(grid: Grid) -> Artifact:
+    """A table that is nothing but its accuracies."""
+    return Artifact(grid.spec, grid.protocol, Content([], "", *tally(grid), grid=grid))
 
 
 def composed(*overrides: str) -> Config:

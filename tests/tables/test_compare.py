@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import compare
+from fgl_repro.tables import compare, reference
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.compare import Printed
-from fgl_repro.tables.figures import accuracies as plots
+from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.load import load
+from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Stat
 from support import helpers
 
@@ -24,14 +23,14 @@ def ours(mean: float, std: float | None = 0.0) -> Stat:
 @pytest.mark.parametrize(
     ("theirs", "mine", "points", "stds", "verdict"),
     [
-        (Printed(0.80, 0.0, ""), ours(0.82), 2.0, None, "agrees"),
-        (Printed(0.80, 0.0, ""), ours(0.8201), 2.01, None, "differs"),
-        (Printed(0.80, 0.03, ""), ours(0.74, 0.03), -6.0, -2.0, "agrees"),
-        (Printed(0.80, 0.03, ""), ours(0.739, 0.03), -6.1, -2.0333333, "differs"),
-        (Printed(0.80, 0.05, ""), ours(0.87, 0.0), 7.0, 1.979899, "agrees"),
-        (Printed(0.80, None, ""), ours(0.83, 0.02), 3.0, 2.1213203, "differs"),
-        (Printed(0.80, 0.0, "suspect: copied"), ours(0.80), 0.0, None, "suspect"),
-        (Printed(0.80, 0.0, ""), None, None, None, "not run"),
+        (Reference(0.80, 0.0, ""), ours(0.82), 2.0, None, "agrees"),
+        (Reference(0.80, 0.0, ""), ours(0.8201), 2.01, None, "differs"),
+        (Reference(0.80, 0.03, ""), ours(0.74, 0.03), -6.0, -2.0, "agrees"),
+        (Reference(0.80, 0.03, ""), ours(0.739, 0.03), -6.1, -2.0333333, "differs"),
+        (Reference(0.80, 0.05, ""), ours(0.87, 0.0), 7.0, 1.979899, "agrees"),
+        (Reference(0.80, None, ""), ours(0.83, 0.02), 3.0, 2.1213203, "differs"),
+        (Reference(0.80, 0.0, "suspect: copied"), ours(0.80), 0.0, None, "suspect"),
+        (Reference(0.80, 0.0, ""), None, None, None, "not run"),
         (None, ours(0.8), None, None, "not printed"),
     ],
 )
@@ -43,21 +42,21 @@ def test_verdicts(theirs, mine, points, stds, verdict) -> None:
 
 
 def test_reference_is_read_as_printed() -> None:
-    grid = compare.reference("fedlog/table_1.csv", "seen_graph")
+    grid = reference.accuracies("fedlog/table_1.csv", "seen_graph")
     assert len(grid) == 120
-    assert grid["cora", 3, "FED-PUB"] == Printed(0.8476, 0.0021, "")
+    assert grid["cora", 3, "FED-PUB"] == Reference(0.8476, 0.0021, "")
     assert grid["computers", 10, "FedLoG"].std is None
     for name, setting in (("2a", "unseen_node"), ("2b", "missing_class"), ("2c", "new_client")):
-        assert len(compare.reference(f"fedlog/table_{name}.csv", setting)) == 120
+        assert len(reference.accuracies(f"fedlog/table_{name}.csv", setting)) == 120
     for name, setting in (("9a", "open_unseen_node"), ("9b", "open_missing_class")):
-        assert len(compare.reference(f"fedlog/table_{name}.csv", setting)) == 120
+        assert len(reference.accuracies(f"fedlog/table_{name}.csv", setting)) == 120
 
 
 def test_every_cell_of_the_tables_has_a_printed_number_and_the_misprints_are_marked() -> None:
     suspects = set()
     for name in ("table1", "table2", "table9"):
         for cell in load(name).cells():
-            theirs = compare.printed(cell)
+            theirs = reference.of(cell)
             assert theirs is not None, cell
             if theirs.suspect:
                 suspects.add((cell.panel.name, cell.row.name, cell.dataset, cell.clients))
@@ -84,7 +83,7 @@ def test_ranks() -> None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> tables.Table:
+def filled(tmp_path: Path) -> tables.Grid:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""
     spec = load("table2").narrow(["computers"], [3], ["local", "fedavg", "fedpub", "fedntd", "feded"])
     store = RecordStore(tmp_path / "records")
@@ -97,12 +96,10 @@ def filled(tmp_path: Path) -> tables.Table:
     return tables.fill(spec, "fedlog", Archive(store, {}))
 
 
-def test_misprints_are_shown_and_never_counted(filled: tables.Table, tmp_path: Path) -> None:
+def test_misprints_are_shown_and_never_counted(filled: tables.Grid, tmp_path: Path) -> None:
     column = next(c for c in compare.columns(filled, "best") if c.panel.name == "2c")
     assert (column.methods, column.tau, column.winner) == (2, pytest.approx(1.0), True)
-    paths = compare.write(filled, tmp_path)
-    assert [p.name for p in paths] == ["compare_2.csv", "compare_2.md"]
-    rows = {r["method"]: r for r in csv.DictReader(paths[0].open()) if r["panel"] == "2c"}
+    rows = {r["method"]: r for r in compare.rows(filled) if r["panel"] == "2c"}
     assert rows["local"]["best_verdict"] == "agrees"
     assert rows["local"]["best_points"] == "0.29"  # 16.00 - 15.71
     assert rows["fedpub"]["best_verdict"] == "differs"
@@ -110,7 +107,7 @@ def test_misprints_are_shown_and_never_counted(filled: tables.Table, tmp_path: P
     assert rows["feded"]["paper_mean"] == "0.116200"
     assert rows["fedavg"]["best_verdict"] == "not run"
     assert rows["fedavg"]["best_mean"] == ""
-    text = paths[1].read_text()
+    text = compare.markdown(filled)
     assert "(11.62 ± 7.12)" in text
     # 2a and 2b count all five methods' records too: the same runs hold all probes
     tally = {t.name: t for t in compare.tallies(filled, "best")}
@@ -119,13 +116,13 @@ def test_misprints_are_shown_and_never_counted(filled: tables.Table, tmp_path: P
     assert tally["all"].agreeing == sum(t.agreeing for t in tally.values()) - tally["all"].agreeing
 
 
-def test_both_rounds_are_compared(filled: tables.Table) -> None:
+def test_both_rounds_are_compared(filled: tables.Grid) -> None:
     best = {t.name: t.mean_absolute for t in compare.tallies(filled, "best")}
     last = {t.name: t.mean_absolute for t in compare.tallies(filled, "last")}
     assert best["Local"] != last["Local"]
 
 
-def test_beside_the_paper(filled: tables.Table) -> None:
+def test_beside_the_paper(filled: tables.Grid) -> None:
     panel = filled.spec.panels[2]
     lines = compare.beside(filled, panel, "computers", 3).splitlines()
     assert len(lines) == 2 + 5
@@ -137,15 +134,15 @@ def test_beside_the_paper(filled: tables.Table) -> None:
         "agrees",
     ]
     assert "not run" in lines[3]
-    assert len(compare.beside(filled, panel, "computers", 3, only_rows=True).splitlines()) == 2 + 4
 
 
-def test_figure(filled: tables.Table, tmp_path: Path) -> None:
-    path = plots.write(filled, tmp_path / "figures")
-    assert path.name == "table_2.png"
-    data = path.read_bytes()
-    assert data.startswith(b"\x89PNG")
-    assert len(data) > 10_000
-    plots.write(filled, tmp_path / "figures")
-    assert path.read_bytes() == data
-    assert len(list(path.parent.iterdir())) == 1
+def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(filled: tables.Grid) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    gaps.draw(figure, filled)
+    assert len(figure.axes) == 3
+    numbers = {text.get_text() for text in figure.axes[2].texts}
+    assert numbers == {"+0.3", "+0.9", "(+58)", "(+63)"} or len(numbers) == 4
+    assert sum(text.startswith("(") for text in numbers) == 2
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [r.label for r in filled.spec.rows]

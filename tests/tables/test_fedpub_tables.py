@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from fgl_repro import config as configs
-from fgl_repro.cli import output, request
+from fgl_repro.cli import request
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners.overlap import Overlap
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.fl.metrics import measure
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import artifact as sheet
-from fgl_repro.tables import compare
+from fgl_repro.tables import artifact, reference
 from fgl_repro.tables.kinds import at_rounds, common, facts, subgraphs
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell
@@ -39,10 +38,10 @@ def cell_of(name: str, row: str) -> Cell:
 
 
 def test_printed_percents_are_fractions_beside_ours() -> None:
-    found = compare.printed(cell_of("fedpub4", "fedpub-release"))
+    found = reference.of(cell_of("fedpub4", "fedpub-release"))
     assert found is not None
     assert found.mean == pytest.approx(0.8445)
-    table = compare.reference("fedpub/table_4.csv", "seen_graph")
+    table = reference.accuracies("fedpub/table_4.csv", "seen_graph")
     assert all(0 < number.mean < 1 and 0 < (number.std or 0) < 0.03 for number in table.values())
 
 
@@ -67,8 +66,8 @@ def test_runs_without_the_fact_leave_it_blank(store: RecordStore) -> None:
     line = next(row for row in facts.content(spec, "fedpub", store).rows if row["name"] == cell.row.name)
     assert (line["value"], line["printed"]) == ("", "0.712")
     for name, printed in (("fedpub5a", 0.937), ("fedpub5b", 0.810)):
-        found = facts.printed(load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
-        assert found == facts.Printed(printed, found.std, percent=False)
+        found = facts.in_unit(load(name), cell_of(name, "fedpub-sbm"), "correlation_coefficient")
+        assert found == facts.InUnit(printed, found.std, percent=False)
 
 
 def test_every_printed_number_of_the_sheets_is_found() -> None:
@@ -99,7 +98,7 @@ def test_non_overlapping_edges_are_the_printed_ones(real_graph: Callable[..., Gr
     spec = load("fedpub1")
     for dataset in ("cora", "citeseer"):
         real_graph(dataset)
-        paper = subgraphs.printed("fedpub/table_1.csv")
+        paper = reference.numbers("fedpub/table_1.csv", "dataset", "scenario", "n_clients", "metric")
         for clients in (0, 5, 10, 20):
             ours = subgraphs.statistics(spec, dataset, "published", clients, "fedpub")
             for quantity in ("nodes", "edges", "clustering_coefficient"):
@@ -130,12 +129,12 @@ def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
 ) -> None:
     monkeypatch.setattr(common, "sought", lambda *_: (None, "no raw files for arxiv: they are lost"))
     spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
-    made = sheet.make(spec, "fedpub", NOTHING)
+    made = artifact.make(spec, "fedpub", NOTHING)
     content = made.content
     assert content.done == 0
     assert all(row["printed"] or row["quantity"] in ("heterogeneity", "classes") for row in content.rows)
-    sheet.write(made, tmp_path)
-    for text in (output.summary(made), content.summary, (tmp_path / "table_1.md").read_text()):
+    artifact.write(made, tmp_path)
+    for text in (made.page, content.summary, (tmp_path / "table_1.md").read_text()):
         assert "\n\nogbn-arxiv is left blank: no raw files for arxiv: they are lost.\n\n" in f"\n\n{text}"
 
 

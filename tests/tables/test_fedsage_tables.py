@@ -12,10 +12,8 @@ from fgl_repro.cli.request import command_of
 from fgl_repro.config import key_of
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import artifact as sheet
-from fgl_repro.tables import compare
-from fgl_repro.tables import wins as leads
-from fgl_repro.tables.kinds import common, distances, owners
+from fgl_repro.tables import artifact, reference, wins
+from fgl_repro.tables.kinds import common, owners
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
@@ -33,15 +31,15 @@ def cell_of(spec: TableSpec, row: str, dataset: str, clients: int) -> Cell:
 
 def test_one_printed_number_serves_every_column() -> None:
     spec = load("fedsage2")
-    printed = [compare.printed(cell_of(spec, "globsage", "cora", clients)) for clients in (3, 5, 10)]
+    printed = [reference.of(cell_of(spec, "globsage", "cora", clients)) for clients in (3, 5, 10)]
     assert {number.mean for number in printed if number} == {0.8701}
     assert len({key_of(spec.config(cell_of(spec, "globsage", "cora", k), "fedsage", 0)) for k in (3, 5, 10)}) == 1
-    assert leads.in_print(spec, spec.panels[0]) == (0, 12), "the one column of GlobSage is above all"
+    assert wins.in_print(spec, spec.panels[0]) == (0, 12), "the one column of GlobSage is above all"
 
 
 def test_names_of_two_columns() -> None:
     spec = load("fedsaged3")
-    printed = compare.printed(cell_of(spec, "fedsageplus-b16", "pubmed", 5))
+    printed = reference.of(cell_of(spec, "fedsageplus-b16", "pubmed", 5))
     assert printed is not None
     assert (printed.mean, printed.std) == (0.8814, 0.0023)
 
@@ -61,7 +59,7 @@ def test_owners_of_cora(real_graph: Callable[..., Graph], monkeypatch: pytest.Mo
         return real_graph(dataset, features=features, component=component)
 
     monkeypatch.setattr(common, "graph_of", graph_of)
-    made = sheet.make(load("fedsage1").narrow(datasets=["cora"], clients=[3]), "fedsage", RecordStore("none"))
+    made = artifact.make(load("fedsage1").narrow(datasets=["cora"], clients=[3]), "fedsage", RecordStore("none"))
     rows = {(r["clients"], r["quantity"]): r for r in made.content.rows}
     assert (rows["", "n_nodes"]["value"], rows["", "n_nodes"]["printed"]) == ("2708.00", "2708")
     inside, cut = (float(rows[3, name]["value"]) for name in owners.OWNERS[1:])
@@ -75,10 +73,9 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
     for seed, mended in enumerate((1.0, 2.0)):
         lost = {"original": [2.0, 0.5], "mended": [mended, 0.5]}
         store.save(helpers.record(spec.config(cell, "fedsage", seed), facts={"distance": {"lost": lost, "all": {}}}))
-    (row,) = sheet.make(spec, "fedsage", store).content.rows
+    (row,) = artifact.make(spec, "fedsage", store).content.rows
     assert (float(row["mended"]), float(row["original"]), float(row["ratio"])) == (1.5, 2.0, 0.75)
     assert (row["paper_mended"], row["paper_ratio"], row["n_seeds"]) == ("0.0124", "0.7381", 2)
-    assert len(distances.printed("fedsage/table_D1.csv")) == 24
 
 
 def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:
@@ -90,7 +87,7 @@ def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> N
     store.save(
         helpers.record(spec.config(cell, "fedsage", 0), metrics={"global_graph": {"best": point, "last": point}})
     )
-    content = sheet.make(spec, "fedsage", store).content
+    content = artifact.make(spec, "fedsage", store).content
     shares = {(r["of"], r["class"]): float(r["share"]) for r in content.rows}
     assert [shares["FedSage", c] for c in range(3)] == [0.375, 0.375, 0.25]
     assert sum(shares["truth", c] for c in range(3)) == pytest.approx(1, abs=1e-5)
@@ -102,8 +99,8 @@ def test_run_time_is_told(store: RecordStore) -> None:
     spec = load("fedsagefig5")
     run = spec.config(cell_of(spec, "fedavg", "cora", 5), "fedsage", 0)
     store.save(helpers.record(run, seconds={"total": 30.0, "train": 20.0}), {"global_graph": [0.1, 0.2]})
-    assert "| Cora 5   | FedSage " in sheet.make(spec, "fedsage", store).content.body
+    assert "| Cora 5   | FedSage " in artifact.make(spec, "fedsage", store).content.body
     line = next(
-        line for line in sheet.make(spec, "fedsage", store).content.body.splitlines()[::-1] if "FedSage  " in line
+        line for line in artifact.make(spec, "fedsage", store).content.body.splitlines()[::-1] if "FedSage  " in line
     )
     assert [cell.strip() for cell in line.split("|")[3:5]] == ["20.0 [1 of 5]", "200"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact as sheet
-from fgl_repro.tables import report
+from fgl_repro.tables import artifact, report
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import TableSpec
@@ -41,29 +40,29 @@ def record_all(spec: TableSpec, store: RecordStore, methods: tuple[str, ...] = (
 def test_files(name: str, store: RecordStore, tmp_path: Path) -> None:
     spec = load(name)
     record_all(spec, store)
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
     assert made.content.done == made.content.wanted == len(list(spec.cells()))
-    paths = sheet.write(made, tmp_path / "out")
+    paths = artifact.write(made, tmp_path / "out")
     assert [path.name for path in paths] == [f"figure_{spec.table}.{kind}" for kind in ("csv", "png", "svg")]
     assert paths[1].read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in paths[2].read_bytes()
     before = [path.read_bytes() for path in paths]
-    sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
+    artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
     assert [path.read_bytes() for path in paths] == before
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
 @pytest.mark.parametrize("name", ["fig1", "fig3", "fig5", "fig7"])
 def test_a_figure_of_nothing_can_be_drawn(name: str, tmp_path: Path) -> None:
-    made = sheet.make(load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
+    made = artifact.make(load(name), "fedlog_matched", Archive(RecordStore(tmp_path / "none"), {}))
     assert made.content.done == 0
-    assert all(path.exists() for path in sheet.write(made, tmp_path))
+    assert all(path.exists() for path in artifact.write(made, tmp_path))
 
 
 def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig9")
     record_all(replace(spec, seeds=(0,), datasets=spec.datasets[:1]), store)
-    sheet.write(sheet.make(spec, "fedlog", Archive(store, {})), tmp_path)
+    artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path)
     drawn = (tmp_path / "figure_9.svg").read_text()
     assert drawn.count(">not run<") == len(spec.datasets) - 1
     assert "over 1 seed<" in drawn
@@ -72,15 +71,15 @@ def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: Reco
 @pytest.mark.parametrize(
     ("counts", "said"), [([], "0 seeds"), ([0, 1], "1 seed"), ([3], "3 seeds"), ([3, 1, 0], "1 to 3 seeds")]
 )
-def test_seeds_said(counts: list[int], said: str) -> None:
-    assert tables.seeds_said(counts) == said
+def test_range_of_seeds(counts: list[int], said: str) -> None:
+    assert tables.seed_range(counts) == said
 
 
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig9")
     record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=20.0"))
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
-    rows = list(csv.DictReader(sheet.write(made, tmp_path)[0].open()))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    rows = list(csv.DictReader(artifact.write(made, tmp_path)[0].open()))
     drawn = [r for r in rows if r["probe"] == "unseen_node" and r["printed"] == "1"]
     assert [(r["method.threshold"], r["mean"]) for r in drawn] == [
         ("0.0", ""),
@@ -98,7 +97,7 @@ def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -
 def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig5")
     record_all(spec, store, ("fedavg",))
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
     rows = [r for r in made.content.rows if r["method"] == "fedavg" and r["probe"] == "seen_graph"]
     number = [row.id for row in spec.rows].index("fedavg")
     top = 0.32 + 0.01 * number
@@ -119,8 +118,8 @@ def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path
         for seed in spec.seeds:
             more = {"best": 0.7 + 0.01 * number, "facts": {"sparsity": 0.4 + 0.1 * number + 0.01 * seed}}
             store.save(helpers.record(spec.config(cell, "fedpub", seed), **more))
-    made = sheet.make(spec, "fedpub", Archive(store, {}))
-    paths = sheet.write(made, tmp_path / "out")
+    made = artifact.make(spec, "fedpub", Archive(store, {}))
+    paths = artifact.write(made, tmp_path / "out")
     assert [path.name for path in paths] == [f"figure_1.{kind}" for kind in ("csv", "md", "png", "svg")]
     assert "70.00 |  79.620 | 41.00 ± 0.82 |  28.930 |" in paths[1].read_text()
     charts = _charts(made)
@@ -140,15 +139,16 @@ def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path
 def test_a_report_shows_printed_numbers_below_their_drawing(tmp_path: Path) -> None:
     nothing = Archive(RecordStore(tmp_path / "none"), {})
     printed, bare = (
-        sheet.make(load(name), protocol, nothing) for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
+        artifact.make(load(name), protocol, nothing)
+        for name, protocol in (("fedpubfig1", "fedpub"), ("fig4", "fedlog"))
     )
     for made, shown in ((printed, True), (bare, False)):
-        page = report.text("x", [made])
+        page = report.page("x", [made])
         assert f"![Figure {made.spec.table}]({made.protocol}/{made.spec.stem}.png)" in page
         assert ("#### Cora" in page) is shown
 
 
-def _charts(made: sheet.Sheet) -> list[Axes]:
+def _charts(made: artifact.Artifact) -> list[Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure()
@@ -157,7 +157,7 @@ def _charts(made: sheet.Sheet) -> list[Axes]:
     return figure.axes
 
 
-def _drawn(made: sheet.Sheet) -> list:
+def _drawn(made: artifact.Artifact) -> list:
     chart = _charts(made)[0]
     assert chart.get_ylabel()
     return chart.get_lines()

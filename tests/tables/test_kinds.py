@@ -11,9 +11,9 @@ import pytest
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact as sheet
+from fgl_repro.tables import artifact, reference
 from fgl_repro.tables.kinds import bytes as traffic
-from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to, statistics
+from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
@@ -60,7 +60,7 @@ def test_bytes_beside_the_paper(store: RecordStore) -> None:
     more = copy.deepcopy(SENT)
     more["rounds"]["down"]["weights"] = 6_500_000
     put(spec, store, cell_of(spec, "fedavg", "citeseer"), [{"bytes": SENT}, {"bytes": SENT}, {"bytes": more}])
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
     row = next(r for r in made.content.rows if (r["method"], r["dataset"]) == ("fedavg", "citeseer"))
     assert (row["up_mb"], row["both_mb"], row["setup_mb"]) == ("4.000000", "9.166667", "0.250000")
     assert (row["paper_mb"], row["ratio"], row["n_seeds"]) == ("393.11", "0.0233", 3)
@@ -91,7 +91,7 @@ def test_rounds_and_megabytes_with_a_run_that_never_gets_there(store: RecordStor
     assert found.rounds.mean == pytest.approx((2 + 4 + 1) / 3)
     assert found.megabytes is not None
     assert found.megabytes.mean == pytest.approx(8.5 * (0.5 + 1.0 + 0.25) / 3)
-    page = sheet.make(spec, "fedlog", Archive(store, {})).page
+    page = artifact.make(spec, "fedlog", Archive(store, {})).page
     line = [c.strip() for c in next(x for x in page.splitlines() if x.startswith("| FedAvg")).split("|")]
     assert line[3:5] == ["2 of 3", "58"]
     assert line[6] == "228.00"
@@ -102,7 +102,7 @@ def test_runs_without_curves_are_named(store: RecordStore) -> None:
     spec = load("table6")
     cell = cell_of(spec, "fedavg", "cora")
     put(spec, store, cell, [{}, {}, {}])
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
     assert "3 runs were recorded without curves: `fgl-table run fedlog/6`" in made.page
     assert made.content.done == 0
 
@@ -117,7 +117,7 @@ def test_gamma_of_one_client_by_class(store: RecordStore, monkeypatch: pytest.Mo
     facts = [{"facts": {"gamma": [[0.0] * 6, [c / 10 + seed / 100 for c in range(6)], [1.0] * 6]}} for seed in range(3)]
     put(spec, store, cell, facts)
     put(spec, store, cell_of(spec, "fedlog-paper", "citeseer"), [{}])
-    made = sheet.make(spec, "fedlog", Archive(store, {}))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
     rows = [r for r in made.content.rows if r["variant"] == "release"]
     assert [r["class"] for r in rows] == [1, 2, 3, 4, 5, 6]
     assert [r["gamma"] for r in rows] == [f"{c / 10 + 0.01:.6f}" for c in range(6)]
@@ -160,7 +160,7 @@ def test_tables_12_to_16(
 ) -> None:
     monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
     common._WORLDS.clear()
-    made = sheet.make(load(f"table{number}"), "fedlog", NOTHING)
+    made = artifact.make(load(f"table{number}"), "fedlog", NOTHING)
     common._WORLDS.clear()
     assert made.content.done == made.content.wanted == len(made.content.rows)
     parts = (f"own nodes {own} of ", f"new nodes {new} of ")
@@ -172,7 +172,7 @@ def test_tables_12_to_16(
 def test_sizes(real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
     spec = load("table10").narrow(datasets=["cora", "pubmed"])
-    made = sheet.make(spec, "fedlog", NOTHING)
+    made = artifact.make(spec, "fedlog", NOTHING)
     rows = {(r["dataset"], r["quantity"]): r for r in made.content.rows}
     assert [rows["cora", "nodes"][k] for k in ("printed", "whole_graph", "largest_component", "equal")] == [
         "2708",
@@ -188,11 +188,11 @@ def test_without_data_the_numbers_are_blank(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(common, "graph_of", lambda *asked: None)
     common._WORLDS.clear()
     for name in ("table10", "table12"):
-        content = sheet.make(load(name), "fedlog", NOTHING).content
+        content = artifact.make(load(name), "fedlog", NOTHING).content
         assert content.done == 0
         assert content.wanted == len(content.rows) > 0
     common._WORLDS.clear()
-    assert statistics.printed("fedlog/table_10.csv")["cora", "nodes"] == 2708
+    assert reference.numbers("fedlog/table_10.csv", "dataset", "split", value="count")["cora", "nodes"] == 2708
 
 
 # --- curves over seeds ------------------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import compare, report, report_time
+from fgl_repro.tables import reference, report, report_time
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.artifact import Content, Sheet
+from fgl_repro.tables.artifact import Artifact, Content
 from fgl_repro.tables.load import load
-from fgl_repro.tables.results import Stat, Table
+from fgl_repro.tables.results import Stat
 from support import helpers
 
 
-def filled(name: str, shift: float, rows: int) -> Table:
+def filled(name: str, shift: float, rows: int) -> Artifact:
     """A table whose first ``rows`` methods reproduce the paper but for ``shift``; the others have not run."""
 
     class Nothing:
@@ -27,22 +27,22 @@ def filled(name: str, shift: float, rows: int) -> Table:
     table = tables.fill(load(name), "fedlog", Nothing())
     results = {}
     for cell, empty in table.results.items():
-        theirs = compare.printed(cell)
+        theirs = reference.of(cell)
         ran = table.spec.rows.index(cell.row) < rows and theirs is not None
         stat = Stat(theirs.mean + shift, 0.0, 3) if ran and theirs else None
         results[cell] = replace(empty, best=stat, last=stat)
-    return replace(table, results=results)
+    return helpers.artifact_of(replace(table, results=results))
 
 
 def test_the_papers_own_numbers_agree_with_themselves() -> None:
-    page = report.text("fedlog", [filled("table1", 0.0, 5)])
+    page = report.page("fedlog", [filled("table1", 0.0, 5)])
     assert "| 1 Seen graph | fedlog" in page
     line = next(line for line in page.splitlines() if line.startswith("| 1 Seen graph | fedlog"))
     assert [cell.strip() for cell in line.split("|")[3:8]] == ["75", "75 (100%)", "0.0", "+1.00", "15 of 15"]
 
 
 def test_a_constant_error_is_a_gap_that_leaves_ranks_alone() -> None:
-    page = report.text("fedlog", [filled("table9", -0.3, 3)])
+    page = report.page("fedlog", [filled("table9", -0.3, 3)])
     line = next(line for line in page.splitlines() if line.startswith("| 9b"))
     cells, agree, gap, tau, _ = [cell.strip() for cell in line.split("|")[3:8]]
     assert cells == "43", "three methods, fifteen columns, two cells are misprints"
@@ -59,7 +59,7 @@ def test_what_has_not_run_is_left_out(tmp_path: Path) -> None:
 
 
 def test_variations_of_one_method_have_cells_and_no_ranks() -> None:
-    page = report.text("fedlog", [filled("table3", 0.0, 5), filled("table7", 0.01, 2)])
+    page = report.page("fedlog", [filled("table3", 0.0, 5), filled("table7", 0.01, 2)])
     line = next(line for line in page.splitlines() if line.startswith("| 3a Seen graph"))
     assert [cell.strip() for cell in line.split("|")[3:8]] == ["5", "5 (100%)", "0.0", "", ""]
     assert "## Table 7: differences of rows in points" in page
@@ -71,8 +71,8 @@ def test_other_numbers_and_figures_stand_there_once() -> None:
     bytes_, figure = load("table5"), load("fig9")
     contents = [Content([{}], "### Grid\n\nsame", 1, 2), Content([{}], "other", 1, 2)]
     drawn = Content([{}], "numbers", 1, 2, draw=lambda figure: None)
-    sheets = [Sheet(bytes_, protocol, contents[0]) for protocol in ("fedlog", "fedlog_matched")]
-    page = report.text("fedlog", [*sheets, Sheet(bytes_, "third", contents[1]), Sheet(figure, "fedlog", drawn)])
+    sheets = [Artifact(bytes_, protocol, contents[0]) for protocol in ("fedlog", "fedlog_matched")]
+    page = report.page("fedlog", [*sheets, Artifact(bytes_, "third", contents[1]), Artifact(figure, "fedlog", drawn)])
     assert page.count("## Table 5: Communication") == 1
     assert "Protocol `fedlog`, `fedlog_matched`:\n\n#### Grid\n\nsame" in page
     assert "Protocol `third`:\n\nother" in page
@@ -97,5 +97,18 @@ def test_hours_of_recorded_and_missing_runs(tmp_path: Path) -> None:
         "about 9.0",
         "about 4.5",
     ]  # 3 + 3 hours, and 1.5 for each missing run
-    page = report.write("fedlog", tables_, tmp_path, store).read_text()
+    page = report.write("fedlog", [*map(helpers.artifact_of, tables_)], tmp_path, store).read_text()
     assert "## Time" in page
+
+
+def test_means_are_over_the_columns_that_a_protocol_and_print_share() -> None:
+    whole, one = filled("table1", 0.0, 9), filled("table1", 0.01, 9)
+    grid = one.content.grid
+    assert grid is not None
+    few = {c: r if (c.dataset, c.clients) == ("cora", 3) else replace(r, best=None) for c, r in grid.results.items()}
+    narrow = helpers.artifact_of(replace(grid, protocol="fedlog_tuned", results=few))
+    lines = report.page("fedlog", [whole, narrow]).split("## Mean over all columns")[1].splitlines()
+    line = next(line for line in lines if "| Local " in line)
+    own, single = [cell.strip() for cell in line.split("|")[3:5]]
+    assert own.endswith("(15)"), "a protocol with one column leaves the others' means alone"
+    assert single == "74.6 / 73.6 (1)"

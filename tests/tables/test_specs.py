@@ -10,8 +10,8 @@ from fgl_repro.cli import request
 from fgl_repro.config import GROUPS, build, key_of, science
 from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
-from fgl_repro.tables import compare
 from fgl_repro.tables import load as loading
+from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import ACCURACY, Row, TableSpec, swept
@@ -77,11 +77,11 @@ def test_kind_exists_and_printed_numbers_are_found(spec: TableSpec) -> None:
         assert callable(scan.find("fgl_repro.tables.kinds", spec.kind, "content", "kind"))
     for cell in spec.cells():
         if cell.panel.reference:
-            assert compare.printed(cell) is not None, cell
+            assert reference.of(cell) is not None, cell
     if "reference" in spec.options:
-        assert compare.printed_lines(spec.options["reference"])
+        assert reference.lines(spec.options["reference"])
     if spec.proposed:
-        assert spec.proposed in {line["method"] for line in compare.printed_lines(spec.panels[0].reference)}
+        assert spec.proposed in {line["method"] for line in reference.lines(spec.panels[0].reference)}
 
 
 def test_figures_say_that_they_are_our_reading() -> None:

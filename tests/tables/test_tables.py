@@ -15,7 +15,9 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import artifact
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.kinds import accuracy
 from fgl_repro.tables.load import load, parse
 from fgl_repro.tables.spec import Cell, TableSpec
 from support import helpers
@@ -73,8 +75,8 @@ def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.008164965), 3)
     assert table.selection == "best"
     assert found.keys == tuple(key_of(spec.config(where, "fedlog", s))[:8] for s in range(3))
-    assert tables.shown(found, "best", "percent") == "82.00 ± 1.63"
-    assert tables.shown(found, "best", "fraction") == "0.8200 (0.0163)"
+    assert tables.cell_text(found, "best", "percent") == "82.00 ± 1.63"
+    assert tables.cell_text(found, "best", "fraction") == "0.8200 (0.0163)"
 
 
 def test_ddof_of_one() -> None:
@@ -98,14 +100,14 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
         store.save(helpers.record(spec.config(empty, "fedlog", seed), probes={"seen_graph": None}, last=None))
     results = tables.fill(spec, "fedlog", Archive(store, {})).results
     assert [results[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
-    shown = [tables.shown(results[c], "best", "percent") for c in (some, failed, oom, empty)]
+    shown = [tables.cell_text(results[c], "best", "percent") for c in (some, failed, oom, empty)]
     assert shown == ["85.00 ± 5.00 [2 of 3]", "failed", "OOM", "no rows"]
 
 
 def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> None:
     table = tables.fill(spec, "fedlog", Archive(store, {}))
     assert {r.status for r in table.results.values()} == {"not run"}
-    rows = list(csv.DictReader(io.StringIO(tables.wide_text(table))))
+    rows = list(csv.DictReader(io.StringIO(accuracy.wide_text(table))))
     assert all(row["Cora 3"] == "" for row in rows)
 
 
@@ -119,9 +121,12 @@ def test_another_variant_or_setting_is_another_run(spec: TableSpec, store: Recor
 def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> None:
     put(spec, store, cell(spec, "fedpub"), [0.80, 0.82, 0.84])
     table = tables.fill(spec, "fedlog", Archive(store, {}))
-    paths = tables.write(table, tmp_path / "out")
-    assert [p.name for p in paths] == ["table_1.csv", "table_1_wide.csv", "table_1.md"]
-    long = list(csv.DictReader(paths[0].open()))
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    assert made.content.grid == table
+    paths = {path.name: path for path in artifact.write(made, tmp_path / "out")}
+    names = {"table_1.csv", "table_1.md", "table_1_wide.csv", "compare_1.csv", "compare_1.md", "table_1.png"}
+    assert set(paths) == names
+    long = list(csv.DictReader(paths["table_1.csv"].open()))
     assert len(long) == 2 * 2 * 2
     row = next(r for r in long if r["method"] == "fedpub" and r["dataset"] == "cora" and r["selection"] == "best")
     assert (row["variant"], row["mean"], row["std"], row["n_seeds"], row["printed"]) == (
@@ -131,15 +136,15 @@ def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> N
         "3",
         "1",
     )
-    wide = list(csv.DictReader(paths[1].open()))
+    wide = list(csv.DictReader(paths["table_1_wide.csv"].open()))
     assert [(r["selection"], r["method"]) for r in wide] == [
         (s, m) for s in ("best", "last") for m in ("Local", "FED-PUB (paper)")
     ]
     assert wide[1]["Cora 3"] == "82.00 ± 1.63"
-    assert "FED-PUB (paper)" in paths[2].read_text()
-    before = [p.read_bytes() for p in paths]
-    tables.write(tables.fill(spec, "fedlog", Archive(store, {})), tmp_path / "out")
-    assert [p.read_bytes() for p in paths] == before
+    assert "FED-PUB (paper)" in paths["table_1.md"].read_text()
+    before = [p.read_bytes() for p in paths.values()]
+    artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
+    assert [p.read_bytes() for p in paths.values()] == before
 
 
 def test_narrow(spec: TableSpec) -> None:
@@ -268,7 +273,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(tmp_path: Path, *words: str) -> int:
-    return cli.main([*words, "--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")])
+    folders = ["--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")]
+    writes = words[0] in ("run", "compare", "report")
+    return cli.main([*words, *folders, *(["--out", str(tmp_path / "tables")] if writes else [])])
 
 
 def test_run_show_pack_and_a_narrow_run_on_top(
@@ -281,10 +288,11 @@ def test_run_show_pack_and_a_narrow_run_on_top(
     assert "73.57 ± 0.30" in out  # the paper
     assert "50.10 ± 0.08 (3)" in out  # seeds 0, 1, 2 of the fake
     assert "CiteSeer" not in out
-    folder = tmp_path / "results" / "fedlog" / "fedlog"
+    folder = tmp_path / "tables" / "fedlog" / "fedlog"
     names = {"table_1.csv", "table_1_wide.csv", "table_1.md", "table_1.png", "compare_1.csv", "compare_1.md"}
     assert {p.name for p in folder.iterdir()} == names
-    assert call(tmp_path, "pack", "table1") == 0
+    assert not (tmp_path / "results").exists(), "what a user runs never touches what is published"
+    assert call(tmp_path, "publish", "table1", "--only-records") == 0
     for path in store.files():  # a fresh clone: no records, only what was committed
         path.unlink()
     assert call(tmp_path, "run", "table1", "--datasets", "citeseer", "--clients", "3", "--methods", "local") == 0
@@ -294,7 +302,7 @@ def test_run_show_pack_and_a_narrow_run_on_top(
     capsys.readouterr()
     assert call(tmp_path, "unpack", "table1") == 0
     assert "6 new records" in capsys.readouterr().out
-    assert call(tmp_path, "show", *corner, "--only-rows") == 0
+    assert call(tmp_path, "show", *corner) == 0
     assert "50.10 ± 0.08 (3)" in capsys.readouterr().out
     assert call(tmp_path, "missing", *corner, "--seeds", "0") == 0
     assert capsys.readouterr().out == ""

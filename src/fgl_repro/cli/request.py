@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fgl_repro.core.errors import UserError
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from fgl_repro.tables.spec import TableSpec
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Request:
     """A whole table or figure, the part of it that the command line names, and the protocol."""
@@ -25,6 +29,11 @@ class Request:
     spec: TableSpec
     part: TableSpec
     protocol: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the command line names all of it."""
+        return self.part == self.spec
 
 
 def one(args: argparse.Namespace) -> Request:
@@ -111,16 +120,48 @@ def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> A
     from fgl_repro.runs.packed import Packed
     from fgl_repro.runs.store import Archive
 
-    runs = Packed(packed(args, paper))
-    return Archive(store(args), runs, curves.read_packed(packed_curves(args, paper)), lenient=lenient)
+    runs = _once(Packed, packed(args, paper))
+    return Archive(store(args), runs, _once(curves.read_packed, packed_curves(args, paper)), lenient=lenient)
+
+
+def _once(read: Callable[[Path], T], path: Path) -> T:
+    """What ``read`` makes of a file, again only if the file has changed since."""
+    state = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+    if (read, path) not in _READ or _READ[read, path][0] != state:
+        _READ[read, path] = state, read(path)
+    found: T = _READ[read, path][1]
+    return found
+
+
+_READ: dict[Any, tuple[Any, Any]] = {}
+
+
+def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
+    """Runs with the device and threads of the command line, less those that are published (unless ``--fresh``)."""
+    from fgl_repro.config import key_of
+
+    if not args.fresh:
+        known, own = archive(args, paper, lenient=True), store(args)
+        taken = {
+            key
+            for config in configs
+            if not own.path(key := key_of(config)).exists() and known.enough(key, config.runtime.curves)
+        }
+        if taken:
+            place = packed(args, paper)
+            print(
+                f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr
+            )
+        configs = [config for config in configs if key_of(config) not in taken]
+    return prepared(configs, args)
 
 
 def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
     """Runs with the device and threads of the command line."""
     from fgl_repro.config import override
 
-    said = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
-    overrides = {name: value for name, value in said.items() if value is not None}
+    given = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
+    overrides = {name: value for name, value in given.items() if value is not None}
     return [override(config, overrides) for config in configs]
 
 

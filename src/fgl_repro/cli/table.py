@@ -5,25 +5,30 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from fgl_repro.cli import exit_status, output, request
+from fgl_repro.cli import exit_status, request
 from fgl_repro.core.errors import UserError
 
 if TYPE_CHECKING:
     from fgl_repro.runs.record import Record
+    from fgl_repro.runs.store import Archive
+    from fgl_repro.tables.artifact import Artifact
+    from fgl_repro.tables.spec import TableSpec
+
+T = TypeVar("T")
 
 EXAMPLES = """examples:
-  fgl-table run table1 --datasets cora --clients 3 --jobs 2   do what is missing, print it beside the paper
-  fgl-table run fedlog --jobs 2                               every table and figure of that paper, in one sweep
-  fgl-table run fig9                                          a figure: its runs, its CSV, its drawing
-  fgl-table show table2 --methods fedavg,fedpub               print from records, run nothing
-  fgl-table missing table1 --protocol fedlog_tuned            commands of the runs still to do, one a line
-  fgl-table pack table1                                       add its runs to the committed results/<paper>/runs.csv
-  fgl-table unpack table1                                     take published runs for done
-  fgl-table rerun 3fa9c1                                      repeat a recorded run and compare
+  fgl-table run fedlog/1 --datasets cora --clients 3 --jobs 2  do what is missing, print it beside the paper
+  fgl-table run fedlog --jobs 2                                every table and figure of that paper, in one sweep
+  fgl-table run fedlog/fig9                                    a figure: its runs, its CSV, its drawing
+  fgl-table show fedlog/2 --methods fedavg,fedpub              print from records, run nothing
+  fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
+  fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
+  fgl-table rerun 3fa9c1                                       repeat a recorded run and compare
+published runs (results/<paper>/runs.csv) count as done; run --fresh does them anyway
 """
 
 
@@ -50,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
         sub.add_argument("--records", type=Path, default=request.records(), metavar="DIR", help="run records")
-        sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="tables are written here")
+        sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="what is published")
         sub.add_argument(
             "--config-dir", type=Path, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
         )
@@ -74,19 +79,25 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes")
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
-    show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
-    for sub in (run, show):
-        sub.add_argument("--only-rows", action="store_true", help="print only methods that have run")
+    run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
+    add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     add_table("missing", _missing, "print the commands of the runs still to do", whole)
-    add_table("compare", _compare, "write table, comparison and figure from records; print the summary", whole)
+    compare = add_table(
+        "compare", _compare, "write table, comparison and figure from records; print the summary", whole
+    )
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
-    for name, command, help in (
-        ("pack", _pack, "add records (default: of all tables) to results/<paper>/runs.csv, curves to curves.csv"),
-        ("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv"),
-    ):
-        add(name, command, help).add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
-    add("report", _report, "condense every table and protocol into results/<paper>/README.md")
+    help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
+    publish = add("publish", _publish, help)
+    publish.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
+    unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
+    for sub in (publish, unpack):
+        sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
+    report = add("report", _report, "condense every table and protocol of each paper into a page")
+    for sub in (run, compare, report):
+        sub.add_argument(
+            "--out", type=Path, default=Path("tables"), metavar="DIR", help="written here (default: tables)"
+        )
     add("list", _list, "tables and figures, and how much of them is recorded")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     rerun = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
@@ -113,7 +124,7 @@ def _run(args: argparse.Namespace) -> int:
         return _fill(args, requests)
     corners = [request.Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
     with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
-        args.records, args.results = Path(folder) / "records", Path(folder) / "results"
+        args.records, args.results, args.out = (Path(folder) / name for name in ("records", "results", "tables"))
         status = _fill(args, corners)
     print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
     return status
@@ -122,67 +133,93 @@ def _run(args: argparse.Namespace) -> int:
 def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
     from fgl_repro.runs.sweep import run_all
-    from fgl_repro.tables import results as tables
+    from fgl_repro.tables import artifact, results
 
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
-    store, ok = request.store(args), True
-    candidates = [config for wanted in requests for config in tables.candidate_runs(wanted.part, wanted.protocol)]
+    paper, ok = requests[0].spec.paper, True
+    candidates = [config for wanted in requests for config in results.candidate_runs(wanted.part, wanted.protocol)]
     if candidates:
-        ok = run_all(request.prepared(candidates, args), args.jobs, store).ok
-    found = [tables.chosen_runs(wanted.part, wanted.protocol, store) for wanted in requests]
+        ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args)).ok
+    known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
+    found = [results.chosen_runs(wanted.part, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
-    summary = run_all(request.prepared(configs, args), args.jobs, store)
+    summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args))
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
-    archive = request.archive(args, requests[0].spec.paper, lenient=True)
+    archive = request.archive(args, paper, lenient=True)
     written = []
-    for wanted in requests:
-        whole = output.fill(wanted.spec, wanted.protocol, archive)
-        written = output.write(whole, args.results)
+    for wanted in _watched(requests):
+        whole = artifact.make(wanted.spec, wanted.protocol, archive)
+        written = artifact.write(whole, args.out / whole.place)
         if len(requests) == 1:
-            output.show(output.narrowed(whole, wanted, archive), only_rows=args.only_rows)
+            print(whole.screen if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive).screen)
         else:
-            print("{}: {} of {} numbers.".format(wanted.spec.name, *output.cells(whole)))
-    told = f"Written to {written[0].parent}." if len(requests) > 1 else output.told(written)
-    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else told)
+            print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
+    files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
+    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else files)
+    print(_sources(archive))
     return 0 if ok and summary.ok else 1
 
 
+def _watched(items: Sequence[T]) -> Iterable[T]:
+    """The items, with a bar on a terminal's standard error if they take more than two seconds."""
+    from tqdm import tqdm
+
+    bar: Iterable[T] = tqdm(items, unit="table", delay=2, leave=False, disable=None)
+    return bar
+
+
+def _files(written: Sequence[Path]) -> str:
+    return f"Written to {written[0].parent}: {', '.join(path.name for path in written)}."
+
+
+def _sources(archive: Archive) -> str:
+    return f"Numbers rest on {archive.local} runs recorded here and {archive.published} published ones."
+
+
 def _show(args: argparse.Namespace) -> int:
+    from fgl_repro.tables import artifact
+
     wanted = request.one(args)
-    output.show(
-        output.fill(wanted.part, wanted.protocol, request.archive(args, wanted.spec.paper)), only_rows=args.only_rows
-    )
+    archive = request.archive(args, wanted.spec.paper)
+    print(artifact.make(wanted.part, wanted.protocol, archive).screen)
+    print(f"\n{_sources(archive)}")
     return 0
 
 
 def _missing(args: argparse.Namespace) -> int:
     from fgl_repro.config import Config, key_of
     from fgl_repro.runs import tuning
-    from fgl_repro.tables import results as tables
+    from fgl_repro.tables import results
 
-    store = request.store(args)
+    requests = request.several(args)
+    archive = request.archive(args, requests[0].spec.paper)
     configs: dict[str, Config] = {}
-    for wanted in request.several(args):
-        for config in tables.runs(wanted.part, wanted.protocol):
+    for wanted in _watched(requests):
+        for config in results.runs(wanted.part, wanted.protocol):
             key = key_of(config)
             if key not in configs or configs[key].runtime.curves != "all":
                 configs[key] = config
     for config in configs.values():
-        chosen = tuning.choose(config, store)
-        if chosen is None or not store.enough(store.load(key_of(chosen)), config.runtime.curves):
+        chosen = tuning.choose(config, archive)
+        if chosen is None or not archive.enough(key_of(chosen), config.runtime.curves):
             print(request.command_of(config))
     return 0
 
 
 def _compare(args: argparse.Namespace) -> int:
-    for number, wanted in enumerate(request.several(args)):
-        archive = request.archive(args, wanted.spec.paper)
-        whole = output.fill(wanted.spec, wanted.protocol, archive)
-        written = output.write(whole, args.results)
-        print("\n" * bool(number) + output.summary(output.narrowed(whole, wanted, archive)))
-        print(f"\n{output.told(written)}")
+    from fgl_repro.tables import artifact
+
+    requests = request.several(args)
+    archive = request.archive(args, requests[0].spec.paper)
+    for number, wanted in enumerate(_watched(requests)):
+        whole = artifact.make(wanted.spec, wanted.protocol, archive)
+        written = artifact.write(whole, args.out / whole.place)
+        part = whole if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive)
+        print("\n" * bool(number) + (part.content.body if part.content.grid else part.page).rstrip())
+        print(f"\n{_files(written)}")
+    print(_sources(archive))
     return 0
 
 
@@ -191,6 +228,7 @@ def _push(args: argparse.Namespace) -> int:
 
     from fgl_repro.config import key_of
     from fgl_repro.runs import tracking
+    from fgl_repro.tables import artifact
     from fgl_repro.tables import results as tables
 
     wanted = request.one(args)
@@ -205,30 +243,52 @@ def _push(args: argparse.Namespace) -> int:
             store.save(record.changed(wandb=mirror))
             pushed += 1
     if pushed:
-        filled = output.fill(spec, protocol, request.archive(args, spec.paper))
+        filled = artifact.make(spec, protocol, request.archive(args, spec.paper))
         name, tags = f"{spec.sort}-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
-        tracking.push_table(pandas.DataFrame(output.rows(filled)), name, mode=args.mode, tags=tags)
+        tracking.push_table(pandas.DataFrame(filled.content.rows), name, mode=args.mode, tags=tags)
     print(f"{pushed} runs{' and the table' if pushed else ''} logged ({args.mode}).")
     return 0
 
 
-def _pack(args: argparse.Namespace) -> int:
+def _publish(args: argparse.Namespace) -> int:
+    from fgl_repro.tables import artifact, findings, report
+
+    for paper, specs in request.specs(args.table).items():
+        _pack(args, paper, specs)
+        if args.only_records:
+            continue
+        filled, archive = _filled(args, paper)
+        for item in (item for item in filled if item.spec in specs and item.has_numbers):
+            artifact.write(item, args.results / item.place)
+        print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
+    for path in [] if args.only_records else findings.write_all(args.results):
+        print(f"Written to {path}.")
+    return 0
+
+
+def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
+    """Add the local records of tables to the published ones of their paper."""
     from fgl_repro.runs import curves
     from fgl_repro.runs import packed as records
-    from fgl_repro.tables import results as tables
+    from fgl_repro.tables import results
 
-    store = request.store(args)
-    for paper, specs in request.specs(args.table).items():
-        found = [(spec, tables.needed(spec, protocol, store)) for spec in specs for protocol in spec.protocols]
-        path = request.packed(args, paper)
-        keys = {key for _, part in found for key in part}
-        count = records.pack((r for key in sorted(keys) if (r := store.load(key)) is not None), path)
-        print(f"{path} holds {count} runs.")
-        full = {key: store.curves(key) for key in sorted(keys) if store.enough(store.load(key), "all")}
-        count = curves.pack(full, request.packed_curves(args, paper))
-        if count:
-            print(f"{request.packed_curves(args, paper)} holds the curves of {count} runs.")
-    return 0
+    store, runs, rounds = request.store(args), request.packed(args, paper), request.packed_curves(args, paper)
+    needed = [results.needed(spec, protocol, store) for spec in specs for protocol in spec.protocols]
+    keys = sorted({key for part in needed for key in part})
+    count = records.pack((r for key in keys if (r := store.load(key)) is not None), runs)
+    print(f"{runs} holds {count} runs.")
+    count = curves.pack({key: store.curves(key) for key in keys if store.enough(store.load(key), "all")}, rounds)
+    if count:
+        print(f"{rounds} holds the curves of {count} runs.")
+
+
+def _filled(args: argparse.Namespace, paper: str) -> tuple[list[Artifact], Archive]:
+    """Every table and figure of a paper under every protocol, and their records."""
+    from fgl_repro.tables import artifact
+
+    archive = request.archive(args, paper)
+    wanted = [(spec, protocol) for spec in request.specs(paper)[paper] for protocol in spec.protocols]
+    return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)], archive
 
 
 def _unpack(args: argparse.Namespace) -> int:
@@ -243,28 +303,26 @@ def _unpack(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import findings, report
+    from fgl_repro.tables import report
 
-    for paper, specs in request.specs(None).items():
-        archive = request.archive(args, paper)
-        filled = [output.fill(spec, protocol, archive) for spec in specs for protocol in spec.protocols]
-        print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
-    for path in findings.write_all(args.results):
-        print(f"Written to {path}.")
+    for paper in request.specs(None):
+        filled, archive = _filled(args, paper)
+        print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import results as tables
+    from fgl_repro.tables import results
 
     rows = []
     for paper, specs in request.specs(None).items():
         archive = request.archive(args, paper)
-        for spec in specs:
-            for protocol in spec.protocols:
-                done, wanted = output.cells(output.fill(spec, protocol, archive))
-                rows.append([spec.name, protocol, f"{paper}, {spec.heading}: {spec.title}", f"{done} of {wanted}"])
-    print(tables.grid_text(["table", "protocol", "what", "cells"], rows, numbers_from=3))
+        for spec, protocol in _watched([(each, protocol) for each in specs for protocol in each.protocols]):
+            keys = results.needed(spec, protocol, archive)
+            done = sum(archive.enough(key, config.runtime.curves) for key, config in keys.items())
+            runs = f"{done} of {len(keys)}" if keys else "needs none"
+            rows.append([spec.name, protocol, f"{spec.heading}: {spec.title}", runs])
+    print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
     return 0
 
 

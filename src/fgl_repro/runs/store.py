@@ -256,6 +256,9 @@ class Archive:
         packed: Records read from a committed CSV, by key.
         curves: Committed curves, by key.
         lenient: Set damaged files aside instead of refusing.
+
+    Attributes:
+        local, published: How many runs were answered from records here, and how many only from the packed file.
     """
 
     def __init__(
@@ -271,12 +274,21 @@ class Archive:
         self._curves = curves or {}
         self._read = store.recover if lenient else store.load
         self._seen: dict[str, Record | None] = {}
+        self.local = self.published = 0
 
     def load(self, key: str) -> Record | None:
         """The finished run of ``key``, read once; records that appear later belong to a new archive."""
         if key not in self._seen:
-            self._seen[key] = self._read(key) or self._packed.get(key)
+            own = self._read(key)
+            self._seen[key] = own or self._packed.get(key)
+            self.local += own is not None
+            self.published += own is None and key in self._packed
         return self._seen[key]
+
+    def enough(self, key: str, curves: str = "validation") -> bool:
+        """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""
+        record = self.load(key)
+        return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(key)))
 
     def load_failed(self, key: str) -> Note | None:
         return self._store.load_failed(key)

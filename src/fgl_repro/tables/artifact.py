@@ -1,16 +1,16 @@
-"""Tables that are no grid of accuracies, and figures: what each kind of them makes of records, and where that goes."""
+"""A table or figure, filled: its rows, its page, its drawing and the files they go to, whatever its kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.core import registry as scan
+from fgl_repro.core import registry
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.store import Source
-from fgl_repro.tables.results import csv_text, seeds_said
+from fgl_repro.tables.results import Grid, csv_text, seed_range
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ class Content:
         body: The same for people, as markdown.
         done: How many of the numbers are there.
         wanted: How many there would be.
-        summary: The body in short for the fidelity report; empty: the body itself.
-        draw: Draws a figure from ``rows``; None for tables.
+        summary: The body in short, for the report; empty: the body itself.
+        draw: Draws ``rows``; None for what has no picture.
+        page: The whole page; empty: title, note and body.
+        screen: What a terminal shows; empty: the page.
+        files: Further files by name.
+        grid: The accuracies, where they are compared with the printed ones cell by cell.
     """
 
     rows: list[dict[str, Any]]
@@ -36,10 +40,14 @@ class Content:
     wanted: int
     summary: str = ""
     draw: Callable[[Figure], None] | None = None
+    page: str = ""
+    screen: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Artifact:
     """A spec with its content under one protocol."""
 
     spec: TableSpec
@@ -47,49 +55,64 @@ class Sheet:
     content: Content
 
     @property
-    def title(self) -> str:
-        return self.spec.full_title
+    def place(self) -> Path:
+        """Folder of the paper and protocol, ``fedlog/fedlog_matched``, below that of all tables."""
+        return Path(self.spec.paper) / self.protocol
 
     @property
     def page(self) -> str:
         """Title, how to read it, numbers."""
         note = ["", self.spec.note] if self.spec.note else []
-        lines = [f"# {self.title}", "", f"Protocol `{self.protocol}`.", *note, "", self.content.body]
-        return "\n".join(lines) + "\n"
+        head = [f"# {self.spec.full_title}", "", f"Protocol `{self.protocol}`.", *note]
+        return self.content.page or "\n".join([*head, "", self.content.body]) + "\n"
+
+    @property
+    def screen(self) -> str:
+        """What a terminal shows."""
+        return self.content.screen or self.page.removeprefix("# ").rstrip()
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether any run, complete or not, gave it a number."""
+        grid = self.content.grid
+        return self.content.done > 0 if grid is None else any(result.best for result in grid.results.values())
 
     @property
     def has_page(self) -> bool:
         """Whether its numbers are written as a page: always, but for drawings of what no paper prints."""
-        return self.content.draw is None or "reference" in self.spec.options
+        return self.content.draw is None or "reference" in self.spec.options or self.content.grid is not None
 
     @property
-    def written(self) -> list[str]:
-        """Names of its files."""
-        kinds = ["csv", *(["md"] if self.has_page else []), *(["png", "svg"] if self.content.draw else [])]
-        return [f"{self.spec.stem}.{kind}" for kind in kinds]
+    def texts(self) -> dict[str, str]:
+        """Its text files by name."""
+        stem = self.spec.stem
+        pages = {f"{stem}.md": self.page} if self.has_page else {}
+        return {f"{stem}.csv": csv_text(self.content.rows), **pages, **self.content.files}
 
 
-def make(spec: TableSpec, protocol: str, source: Source) -> Sheet:
+def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:
     """Fill ``spec`` from whatever records there are.
 
     Raises:
         UserError: No module of ``fgl_repro.tables.kinds`` makes ``spec.kind``.
     """
-    content: Callable[[TableSpec, str, Source], Content] = scan.find(
+    content: Callable[[TableSpec, str, Source], Content] = registry.find(
         "fgl_repro.tables.kinds", spec.kind, "content", "kind"
     )
-    return Sheet(spec, protocol, content(spec, protocol, source))
+    return Artifact(spec, protocol, content(spec, protocol, source))
 
 
-def write(sheet: Sheet, folder: Path) -> list[Path]:
-    """CSV, page and drawings into ``folder``; returns the files."""
-    write_atomic(folder / f"{sheet.spec.stem}.csv", csv_text(sheet.content.rows))
-    if sheet.has_page:
-        write_atomic(folder / f"{sheet.spec.stem}.md", sheet.page)
-    if sheet.content.draw is not None:
+def write(artifact: Artifact, folder: Path) -> list[Path]:
+    """Text files and drawings into ``folder``; returns them."""
+    spec = artifact.spec
+    for name, text in artifact.texts.items():
+        write_atomic(folder / name, text)
+    drawn: list[Path] = []
+    if artifact.content.draw is not None:
         from fgl_repro.tables.figures import charts
 
-        seeds = seeds_said(row.get("n_seeds", 0) for row in sheet.content.rows)
-        title = f"{sheet.title}\nprotocol {sheet.protocol}, mean and one std over {seeds}"
-        charts.save(sheet.content.draw, title, folder, sheet.spec.stem)
-    return [folder / name for name in sheet.written]
+        seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
+        title = f"{spec.full_title}\nprotocol {artifact.protocol}, mean and one std over {seeds}"
+        kinds = ("png", "svg") if artifact.content.grid is None else ("png",)
+        drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
+    return [*(folder / name for name in artifact.texts), *drawn]

@@ -5,36 +5,19 @@ A printed number whose note starts with ``suspect`` (a misprint, by its referenc
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from fgl_repro.core.errors import UserError
-from fgl_repro.core.files import write_atomic
-from fgl_repro.tables.results import SAID, Stat, Table, csv_text, exact, grid_text, number, row_gap, signed
+from fgl_repro.tables import reference
+from fgl_repro.tables.reference import Reference
+from fgl_repro.tables.results import ROUNDS, Grid, Stat, exact, grid_text, number, row_gap, signed
 from fgl_repro.tables.spec import Cell, Panel, spelled
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
 POOLED_STDS = 2.0
 COUNTED = ("agrees", "differs")
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A number as the paper prints it, fractions; ``std`` is None where the paper's is lost."""
-
-    mean: float
-    std: float | None
-    note: str
-
-    @property
-    def suspect(self) -> bool:
-        """Whether it is taken for a misprint."""
-        return self.note.startswith("suspect")
 
 
 @dataclass(frozen=True)
@@ -79,66 +62,7 @@ class Tally:
     mean_absolute: float | None
 
 
-@cache
-def printed_lines(file: str) -> tuple[dict[str, str], ...]:
-    """Every line of a file of printed numbers, by column name.
-
-    Args:
-        file: Path below ``fgl_repro/reference``.
-    """
-    path = Path(__file__).resolve().parent / "reference" / file
-    if not path.exists():
-        raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
-    with open(path, encoding="utf-8", newline="") as text:
-        return tuple(csv.DictReader(text))
-
-
-@cache
-def reference(file: str, setting: str, name: str = "method") -> dict[tuple[str, int, str], Printed]:
-    """Printed accuracies as fractions by (data set in lower case, clients, method as printed).
-
-    Clients are 0 where one number is printed for all of them.
-
-    Args:
-        file: Path below ``fgl_repro/reference``.
-        setting: Value of the ``setting`` column.
-        name: Column that takes the method's place, where all lines are of one method; or several, as in
-            ``method+variant``, whose words are joined by blanks.
-    """
-    rows = [row for row in printed_lines(file) if row["setting"] == setting and row["metric"] == "accuracy"]
-    out = {}
-    for row in rows:
-        unit = 100 if row["unit"] == "percent" else 1
-        std = float(row["std"]) / unit if row["std"] else None
-        method = " ".join(row[column] for column in name.split("+"))
-        out[row["dataset"].lower(), int(row["n_clients"] or 0), method] = Printed(
-            float(row["value"]) / unit, std, row["note"]
-        )
-    return out
-
-
-def printed_mean(file: str, setting: str, place: tuple[str, int, str]) -> float | None:
-    """The paper's mean of one cell in percent; None where it prints none or one taken for a misprint.
-
-    Args:
-        file, setting: As for ``reference``.
-        place: Data set, clients, method.
-    """
-    found = reference(file, setting).get(place)
-    return None if found is None or found.suspect else 100 * found.mean
-
-
-def printed(cell: Cell) -> Printed | None:
-    """The paper's number for a cell, if it has one."""
-    panel = cell.panel
-    if not panel.reference:
-        return None
-    numbers = reference(panel.reference, panel.reference_setting, panel.reference_rows)
-    places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
-    return next((numbers[place] for place in places if place in numbers), None)
-
-
-def difference(theirs: Printed | None, ours: Stat | None) -> Difference:
+def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     """Compare one number; agreement is within two points or two pooled std, whichever is wider."""
     if theirs is None or ours is None:
         return Difference(None, None, "not printed" if theirs is None else "not run")
@@ -149,7 +73,7 @@ def difference(theirs: Printed | None, ours: Stat | None) -> Difference:
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
 
 
-def columns(table: Table, selection: str) -> list[Column]:
+def columns(table: Grid, selection: str) -> list[Column]:
     """Rank agreement of each column."""
     spec = table.spec
     out = []
@@ -159,7 +83,7 @@ def columns(table: Table, selection: str) -> list[Column]:
                 pairs = []
                 for row in spec.rows:
                     cell = Cell(panel, row, dataset, clients)
-                    theirs, ours = printed(cell), table.results[cell].at(selection)
+                    theirs, ours = reference.of(cell), table.results[cell].at(selection)
                     if difference(theirs, ours).verdict in COUNTED and theirs and ours:
                         pairs.append((theirs.mean, ours.mean))
                 out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
@@ -184,11 +108,11 @@ def same_winner(pairs: Sequence[tuple[float, float]]) -> bool | None:
     return any(theirs == best[0] and ours == best[1] for theirs, ours in pairs)
 
 
-def tallies(table: Table, selection: str) -> list[Tally]:
+def tallies(table: Grid, selection: str) -> list[Tally]:
     """One line a method, and ``all`` last."""
     gaps: dict[str, list[Difference]] = {row.label: [] for row in table.spec.rows}
     for cell, found in table.results.items():
-        gap = difference(printed(cell), found.at(selection))
+        gap = difference(reference.of(cell), found.at(selection))
         if gap.verdict in COUNTED:
             gaps[cell.row.label].append(gap)
     every = [gap for group in gaps.values() for gap in group]
@@ -205,11 +129,11 @@ def _tally(name: str, gaps: Iterable[Difference]) -> Tally:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-def rows(table: Table) -> list[dict[str, Any]]:
+def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out = []
     for cell, found in table.results.items():
-        theirs = printed(cell)
+        theirs = reference.of(cell)
         row: dict[str, Any] = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name}
         row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
         row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
@@ -232,7 +156,7 @@ def rows(table: Table) -> list[dict[str, Any]]:
     return out
 
 
-def paper_number(theirs: Printed | None, form: str = "percent") -> str:
+def paper_number(theirs: Reference | None, form: str = "percent") -> str:
     """The printed number in the table's format, a misprint in brackets."""
     if theirs is None:
         return ""
@@ -240,34 +164,28 @@ def paper_number(theirs: Printed | None, form: str = "percent") -> str:
     return f"({text})" if theirs.suspect else text
 
 
-def beside(table: Table, panel: Panel, dataset: str, clients: int, *, only_rows: bool = False) -> str:
-    """One column of the table beside the paper: what ``fgl-table`` prints.
-
-    Args:
-        only_rows: Leave out methods that have not run.
-    """
+def beside(table: Grid, panel: Panel, dataset: str, clients: int) -> str:
+    """One column of the table beside the paper: what ``fgl-table`` prints."""
     selection, form = table.selection, table.spec.format
     body = []
     for row in table.spec.rows:
         cell = Cell(panel, row, dataset, clients)
-        found, theirs = table.results[cell], printed(cell)
+        found, theirs = table.results[cell], reference.of(cell)
         ours = found.at(selection)
         gap = difference(theirs, ours)
-        if ours is None and only_rows:
-            continue
-        told = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(found.status, "")
+        text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(found.status, "")
         verdict = gap.verdict if found.status in ("complete", "partial") else found.status
-        body.append([row.label, told, paper_number(theirs, form), signed(gap.points), verdict])
+        body.append([row.label, text, paper_number(theirs, form), signed(gap.points), verdict])
     return grid_text(["method", "ours (seeds)", "paper", "diff", "verdict"], body) if body else ""
 
 
-def markdown(table: Table) -> str:
+def markdown(table: Grid) -> str:
     """The comparison as a page: per method, per column, per cell."""
     spec = table.spec
     lines = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         "",
-        f"The protocol prints the {SAID[table.selection]}; both rounds are compared. `agrees`: within "
+        f"The protocol prints the {ROUNDS[table.selection]}; both rounds are compared. `agrees`: within "
         f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "
         "misprints: shown, never counted.",
         "",
@@ -290,7 +208,25 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def differences(table: Table) -> str:
+def screen(table: Grid) -> str:
+    """The table beside the paper, a column at a time, for a terminal."""
+    spec = table.spec
+    lines = [
+        spec.full_title,
+        f"protocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
+        f"seeds {', '.join(map(str, spec.seeds))}",
+    ]
+    for panel in spec.panels:
+        for dataset in spec.datasets:
+            for clients in spec.clients:
+                if text := beside(table, panel, dataset, clients):
+                    lines += ["", f"{panel.title}, {spelled(dataset)}, {clients} clients", "", text]
+    if spec.differences:
+        lines += ["", "Differences of rows, in points", "", differences(table)]
+    return "\n".join(lines)
+
+
+def differences(table: Grid) -> str:
     """The lines a table prints below its rows, beside the same differences of the printed numbers."""
     spec, body = table.spec, []
     by_id = {row.id: row for row in spec.rows}
@@ -300,7 +236,9 @@ def differences(table: Table) -> str:
                 for panel in spec.panels:
                     ours = [signed(row_gap(table, line, panel, dataset, clients, s)) for s in ("best", "last")]
                     found = [
-                        printed(Cell(panel, by_id[i], dataset, clients)) for i in (line.more, line.less) if i in by_id
+                        reference.of(Cell(panel, by_id[i], dataset, clients))
+                        for i in (line.more, line.less)
+                        if i in by_id
                     ]
                     more, less = found if len(found) == 2 else (None, None)
                     theirs = signed(100 * (more.mean - less.mean)) if more and less else ""
@@ -308,7 +246,7 @@ def differences(table: Table) -> str:
     return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
 
 
-def _method_grid(table: Table) -> str:
+def _method_grid(table: Grid) -> str:
     heads = ["method", "cells", "agree, best", "mean gap, best", "agree, last", "mean gap, last"]
     body = []
     for best, last in zip(tallies(table, "best"), tallies(table, "last"), strict=True):
@@ -322,25 +260,25 @@ def _share(tally: Tally) -> tuple[str, str]:
     return f"{tally.agreeing} of {tally.cells}", f"{tally.mean_absolute:.2f}"
 
 
-def _column_grid(table: Table) -> str:
-    said = {True: "same", False: "other", None: ""}
+def _column_grid(table: Grid) -> str:
+    words = {True: "same", False: "other", None: ""}
     body = []
     for best, last in zip(columns(table, "best"), columns(table, "last"), strict=True):
         if best.methods < 2:
             continue
         where = [best.panel.name, f"{spelled(best.dataset)}, {best.clients} clients", str(best.methods)]
-        body.append([*where, signed(best.tau), said[best.winner], signed(last.tau), said[last.winner]])
+        body.append([*where, signed(best.tau), words[best.winner], signed(last.tau), words[last.winner]])
     heads = ["panel", "column", "methods", "tau, best", "winner, best", "tau, last", "winner, last"]
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
 
 
-def _cell_grid(table: Table, panel: Panel) -> str:
+def _cell_grid(table: Grid, panel: Panel) -> str:
     form = table.spec.format
     body = []
     for cell, found in table.results.items():
         if cell.panel != panel:
             continue
-        theirs = printed(cell)
+        theirs = reference.of(cell)
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(theirs, form)]
         for selection in ("best", "last"):
             gap = difference(theirs, found.at(selection))
@@ -349,12 +287,3 @@ def _cell_grid(table: Table, panel: Panel) -> str:
     heads = ["column", "method", "paper", "ours, best", "diff", "in std", "verdict"]
     heads += ["ours, last", "diff", "in std", "verdict", "seeds"]
     return grid_text(heads, body, numbers_from=2)
-
-
-def write(table: Table, folder: Path) -> list[Path]:
-    """CSV and markdown into ``folder``; returns the files."""
-    stem = f"compare_{table.spec.table}"
-    texts = {f"{stem}.csv": csv_text(rows(table)), f"{stem}.md": markdown(table)}
-    for name, text in texts.items():
-        write_atomic(folder / name, text)
-    return [folder / name for name in texts]

@@ -139,11 +139,10 @@ def parse(path: Path) -> TableSpec:
         options=said.mapping("options"),
     )
     said.finish()
-    if kind != ACCURACY:
-        try:
-            registry.find("fgl_repro.tables.kinds", kind, "content", "kind")
-        except UserError as error:
-            raise said.wrong(str(error).rstrip(".")) from None
+    try:
+        registry.find("fgl_repro.tables.kinds", kind, "content", "kind")
+    except UserError as error:
+        raise said.wrong(str(error).rstrip(".")) from None
     return spec
 
 

@@ -2,77 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare
-from fgl_repro.tables.artifact import Sheet
+from fgl_repro.tables import compare, reference
+from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.report_time import time_grid
-from fgl_repro.tables.results import Table, grid_text
-from fgl_repro.tables.spec import Panel
-from fgl_repro.tables.wins import in_print, leads
-
-SELECTIONS = {"best": "best validation round", "last": "last round"}
+from fgl_repro.tables.results import ROUNDS, Grid, grid_text
+from fgl_repro.tables.spec import Panel, Row
+from fgl_repro.tables.wins import in_print, wins
 
 
-def text(paper: str, filled: Sequence[Table | Sheet], source: Source | None = None) -> str:
+def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
     """The page.
 
     Args:
         filled: Tables and figures of the paper, under each protocol that has runs.
         source: Their records, for what they cost; None leaves that out.
     """
-    tables = [item for item in filled if isinstance(item, Table)]
-    sheets = [item for item in filled if isinstance(item, Sheet)]
+    tables = [item.content.grid for item in filled if item.content.grid is not None]
+    others = [item for item in filled if item.content.grid is None]
     lines = [
         f"# {filled[0].spec.display if filled else paper}: how far the numbers come back",
         "",
-        f"Written by `fgl-table report` from run records; do not edit. A cell agrees if it is within "
+        f"Written by `fgl-table publish` from run records; do not edit. A cell agrees if it is within "
         f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "
         "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
         "rank agreement of the methods, averaged over columns (data set and client count).",
     ]
-    for selection, said in SELECTIONS.items():
-        lines += ["", f"## Panels, {said}", "", _panels(tables, selection)]
-    lines += ["", "## Does the paper's own method win?", "", _leads(tables)]
+    for selection, name in ROUNDS.items():
+        lines += ["", f"## Panels, {name}", "", _panels(tables, selection)]
+    lines += ["", "## Does the paper's own method win?", "", _wins(tables)]
     lines += ["", "## Methods, best validation round", "", "Cells that agree, and the mean gap in points.", ""]
     lines += [_methods(tables)]
     lines += ["", "## Mean over all columns, best validation round", ""]
-    lines += ["Percent, plain mean over data sets and client counts that both sides have.", "", _means(tables)]
+    lines += [
+        "Percent, ours / paper (columns): plain means over the data sets and client counts that both have.",
+        "",
+        _means(tables),
+    ]
     for table in tables:
         if table.spec.differences:
             head = f"## {table.spec.heading}: differences of rows in points, protocol `{table.protocol}`"
             lines += ["", head, "", compare.differences(table)]
-    lines += _sheets(sheets)
+    lines += _others(others)
     if source is not None:
         lines += ["", "## Time", "", time_grid(tables, source)]
     lines += ["", "Cell by cell: `compare_*.md` in the folder of each protocol.", ""]
     return "\n".join(lines)
 
 
-def write(paper: str, filled: Sequence[Table | Sheet], folder: Path, source: Source | None = None) -> Path:
+def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:
     """Write the page as ``folder/README.md``; what has no numbers yet is left out."""
     path = folder / "README.md"
-    write_atomic(path, text(paper, [item for item in filled if _has_numbers(item)], source))
+    write_atomic(path, page(paper, [item for item in filled if item.has_numbers], source))
     return path
 
 
-def _has_numbers(item: Table | Sheet) -> bool:
-    if isinstance(item, Table):
-        return any(result.best for result in item.results.values())
-    return item.content.done > 0
-
-
-def _leads(tables: Sequence[Table]) -> str:
+def _wins(tables: Sequence[Grid]) -> str:
     """Per panel: in how many columns the proposed method is above every baseline, at both rounds and in print."""
     body = []
     for table in tables:
         for panel in table.spec.panels:
             above, columns = in_print(table.spec, panel)
-            pairs = zip(leads(table, panel, "best"), leads(table, panel, "last"), strict=True)
+            pairs = zip(wins(table, panel, "best"), wins(table, panel, "last"), strict=True)
             for best, last in ((best, last) for best, last in pairs if best.columns):
                 said = f"{above} of {columns}"
                 here = [f"{found.above} of {found.columns}" for found in (best, last)]
@@ -90,32 +86,31 @@ def _leads(tables: Sequence[Table]) -> str:
     return f"{told}\n\n{grid_text([*heads, 'on average, last'], body, numbers_from=3)}"
 
 
-def _sheets(sheets: Sequence[Sheet]) -> list[str]:
+def _others(artifacts: Sequence[Artifact]) -> list[str]:
     """Tables of other numbers and figures, each once; protocols that give the same share a heading."""
     lines: list[str] = []
     note = ""
-    for name in dict.fromkeys(sheet.spec.name for sheet in sheets):
-        shown: dict[str, list[str]] = {}
-        for sheet in (sheet for sheet in sheets if sheet.spec.name == name):
-            shown.setdefault(_short(sheet), []).append(f"`{sheet.protocol}`")
-        spec = next(sheet.spec for sheet in sheets if sheet.spec.name == name)
+    for spec in dict.fromkeys(item.spec for item in artifacts):
+        texts: dict[str, list[str]] = {}
+        for item in (item for item in artifacts if item.spec == spec):
+            texts.setdefault(_short(item), []).append(f"`{item.protocol}`")
         lines += ["", f"## {spec.heading}: {spec.title}", *(["", spec.note] if spec.note not in ("", note) else [])]
         note = spec.note
-        for said, protocols in shown.items():
-            lines += ["", f"Protocol {', '.join(protocols)}:", "", said]
+        for text, protocols in texts.items():
+            lines += ["", f"Protocol {', '.join(protocols)}:", "", text]
     return lines
 
 
-def _short(sheet: Sheet) -> str:
+def _short(artifact: Artifact) -> str:
     parts = []
-    if sheet.content.draw is not None:
-        parts.append(f"![{sheet.spec.heading}]({sheet.protocol}/{sheet.spec.stem}.png)")
-    if sheet.has_page:
-        parts.append((sheet.content.summary or sheet.content.body).replace("### ", "#### "))
+    if artifact.content.draw is not None:
+        parts.append(f"![{artifact.spec.heading}]({artifact.protocol}/{artifact.spec.stem}.png)")
+    if artifact.has_page:
+        parts.append((artifact.content.summary or artifact.content.body).replace("### ", "#### "))
     return "\n\n".join(parts)
 
 
-def _panels(tables: Sequence[Table], selection: str) -> str:
+def _panels(tables: Sequence[Grid], selection: str) -> str:
     body = []
     for table in tables:
         for panel in table.spec.panels:
@@ -141,7 +136,7 @@ def _panels(tables: Sequence[Table], selection: str) -> str:
     return grid_text(heads, sorted(body, key=lambda row: str(row[0])), numbers_from=2)
 
 
-def _methods(tables: Sequence[Table]) -> str:
+def _methods(tables: Sequence[Grid]) -> str:
     tables = [table for table in tables if _compares_methods(table)]
     protocols = _protocols(tables)
     names = list(dict.fromkeys(row.label for table in tables for row in table.spec.rows))
@@ -158,40 +153,39 @@ def _methods(tables: Sequence[Table]) -> str:
     return grid_text(["method", *protocols], body)
 
 
-def _means(tables: Sequence[Table]) -> str:
+def _means(tables: Sequence[Grid]) -> str:
+    """Per protocol ours over print, each over the columns that this protocol and print share."""
     protocols = _protocols(tables)
-    cells = list(dict.fromkeys((cell.panel, cell.row) for table in tables for cell in table.results))
+    pairs: dict[tuple[Panel, Row], dict[str, list[tuple[float, float]]]] = {}
+    for table in tables:
+        for cell, found in table.results.items():
+            here = pairs.setdefault((cell.panel, cell.row), {})
+            theirs = reference.of(cell)
+            if found.best is not None and theirs is not None and not theirs.suspect:
+                here.setdefault(table.protocol, []).append((found.best.mean, theirs.mean))
     body = []
-    for panel, row in cells:
-        printed: dict[tuple[str, int], float] = {}
-        ours: dict[str, dict[tuple[str, int], float]] = {protocol: {} for protocol in protocols}
-        for table in tables:
-            for cell, found in table.results.items():
-                theirs = compare.printed(cell)
-                if (cell.panel, cell.row) != (panel, row) or found.best is None or theirs is None or theirs.suspect:
-                    continue
-                printed[cell.dataset, cell.clients] = theirs.mean
-                ours[table.protocol][cell.dataset, cell.clients] = found.best.mean
-        shared = set(printed).intersection(*(found for found in ours.values() if found))
-        columns = [printed, *(ours[protocol] for protocol in protocols)]
-        body.append([f"{panel.name} {panel.title}", row.label, *(_mean(c[k] for k in shared if c) for c in columns)])
-    return grid_text(["panel", "method", "paper", *protocols], body, numbers_from=2)
+    for (panel, row), here in pairs.items():
+        if here:
+            texts = [_beside(here[protocol]) if protocol in here else "" for protocol in protocols]
+            body.append([f"{panel.name} {panel.title}", row.label, *texts])
+    return grid_text(["panel", "method", *protocols], body, numbers_from=2)
 
 
-def _mean(values: Iterable[float]) -> str:
-    found = list(values)
-    return f"{100 * sum(found) / len(found):.1f}" if found else ""
+def _beside(pairs: Sequence[tuple[float, float]]) -> str:
+    """``81.2 / 83.0 (15)``: mean of ours, mean of print, columns."""
+    ours, theirs = (100 * sum(side) / len(pairs) for side in zip(*pairs, strict=True))
+    return f"{ours:.1f} / {theirs:.1f} ({len(pairs)})"
 
 
-def _protocols(tables: Sequence[Table]) -> list[str]:
+def _protocols(tables: Sequence[Grid]) -> list[str]:
     return list(dict.fromkeys(table.protocol for table in tables))
 
 
-def _compares_methods(table: Table) -> bool:
+def _compares_methods(table: Grid) -> bool:
     """Whether rows are methods, not variations of one."""
     return len({row.method for row in table.spec.rows}) > 1
 
 
-def _part(table: Table, panel: Panel) -> Table:
+def _part(table: Grid, panel: Panel) -> Grid:
     """One panel of a table."""
     return table.narrowed(replace(table.spec, panels=(panel,)))

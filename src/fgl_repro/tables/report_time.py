@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.results import Table, grid_text
+from fgl_repro.tables.results import Grid, grid_text
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -22,7 +22,7 @@ def hours(runs: Sequence[tuple[dict[str, Any], float | None]]) -> float:
     return sum(costs.seconds(config) if seconds is None else seconds for config, seconds in runs) / 3600
 
 
-def time_grid(filled: Sequence[Table], source: Source) -> str:
+def time_grid(filled: Sequence[Grid], source: Source) -> str:
     """A line for each set of tables that rest on the same runs, under each protocol."""
     from fgl_repro.config import science
 

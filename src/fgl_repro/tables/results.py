@@ -10,23 +10,21 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fgl_repro.core.files import write_atomic
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables.spec import Cell, Panel, Row, RowDifference, TableSpec, spelled
+from fgl_repro.tables.spec import Cell, Panel, RowDifference, TableSpec
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
 
 Selection = Literal["best", "last"]
 ROUND = {"best_validation": "best", "last": "last"}
-SAID: dict[str, str] = {"best": "best validation round", "last": "last round"}
+ROUNDS: dict[str, str] = {"best": "best validation round", "last": "last round"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Table:
+class Grid:
     """A spec filled from records under one protocol; ``selection`` is the round the protocol prints."""
 
     spec: TableSpec
@@ -74,10 +72,10 @@ class Table:
     ddof: int
     results: dict[Cell, Result]
 
-    def narrowed(self, part: TableSpec) -> Table:
+    def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
         cells = set(part.cells())
-        return Table(
+        return Grid(
             part, self.protocol, self.selection, self.ddof, {c: r for c, r in self.results.items() if c in cells}
         )
 
@@ -136,11 +134,16 @@ def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> s
     return "oom" if "oom" in notes else "failed" if notes else "not run"
 
 
-def fill(spec: TableSpec, protocol: str, source: Source) -> Table:
+def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     """The whole table from whatever records there are."""
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
-    return Table(spec, protocol, ROUND[example.selection], example.ddof, results)
+    return Grid(spec, protocol, ROUND[example.selection], example.ddof, results)
+
+
+def tally(table: Grid) -> tuple[int, int]:
+    """Complete cells, and all."""
+    return sum(found.status == "complete" for found in table.results.values()), len(table.results)
 
 
 def runs(spec: TableSpec, protocol: str) -> list[Config]:
@@ -180,7 +183,7 @@ def number(value: Stat | None, form: str) -> str:
     return f"{100 * value.mean:.2f} ± {100 * value.std:.2f}" if value.std is not None else f"{100 * value.mean:.2f}"
 
 
-def shown(found: Result, selection: str, form: str) -> str:
+def cell_text(found: Result, selection: str, form: str) -> str:
     """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none."""
     if found.status in ("oom", "failed"):
         return "OOM" if found.status == "oom" else "failed"
@@ -205,43 +208,7 @@ def exact(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
 
 
-def long_rows(table: Table) -> list[dict[str, Any]]:
-    """One row a cell and selection."""
-    spec = table.spec
-    rows = []
-    for cell, found in table.results.items():
-        for selection in ("best", "last"):
-            value = found.at(selection)
-            row: dict[str, Any] = {
-                "paper": spec.paper,
-                "table": spec.table,
-                "panel": cell.panel.name,
-                "protocol": table.protocol,
-            }
-            row |= {"dataset": cell.dataset, "clients": cell.clients, "method": cell.row.method}
-            row |= {"name": cell.row.name, "variant": cell.row.variant, "probe": cell.panel.probe}
-            row |= {"metric": spec.metric, "selection": selection, "printed": int(selection == table.selection)}
-            row |= {"mean": exact(value.mean if value else None), "std": exact(value.std if value else None)}
-            row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
-            row |= {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)}
-            rows.append(row)
-    return rows
-
-
-def _columns(spec: TableSpec) -> list[tuple[str, int]]:
-    return [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
-
-
-def _wide_row(table: Table, panel: Panel, row: Row, selection: str) -> list[str]:
-    return [
-        shown(table.results[Cell(panel, row, dataset, clients)], selection, table.spec.format)
-        for dataset, clients in _columns(table.spec)
-    ]
-
-
-def row_gap(
-    table: Table, line: RowDifference, panel: Panel, dataset: str, clients: int, selection: str
-) -> float | None:
+def row_gap(table: Grid, line: RowDifference, panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
     """A difference of two rows in points; None where one of them has no number."""
     by_id = {row.id: row for row in table.spec.rows}
     if line.more not in by_id or line.less not in by_id:
@@ -256,51 +223,7 @@ def signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}"
 
 
-def _across_panels(table: Table, dataset: str, clients: int, selection: str) -> list[list[str]]:
-    """Lines of one column of the grid, a panel each across, differences of rows below."""
-    panels = table.spec.panels
-    lines = [
-        [
-            row.label,
-            *(shown(table.results[Cell(p, row, dataset, clients)], selection, table.spec.format) for p in panels),
-        ]
-        for row in table.spec.rows
-    ]
-    for line in table.spec.differences:
-        lines.append([line.name, *(signed(row_gap(table, line, p, dataset, clients, selection)) for p in panels)])
-    return lines
-
-
-def _wide_across_panels(table: Table) -> str:
-    columns = ["column", "selection", "method", *(panel.title for panel in table.spec.panels)]
-    rows = []
-    for selection in _both(table):
-        for dataset, clients in _columns(table.spec):
-            for line in _across_panels(table, dataset, clients, selection):
-                rows.append(dict(zip(columns, [f"{spelled(dataset)} {clients}", selection, *line], strict=True)))
-    return csv_text(rows)
-
-
-def wide_text(table: Table) -> str:
-    """Shaped as the paper prints it: methods down, data sets and clients across; both selections, the printed first."""
-    if table.spec.columns == "panels":
-        return _wide_across_panels(table)
-    heads = [f"{spelled(dataset)} {clients}" for dataset, clients in _columns(table.spec)]
-    columns = ["panel", "selection", "method", *heads]
-    rows = []
-    for selection in _both(table):
-        for panel in table.spec.panels:
-            for row in table.spec.rows:
-                values = [panel.name, selection, row.label, *_wide_row(table, panel, row, selection)]
-                rows.append(dict(zip(columns, values, strict=True)))
-    return csv_text(rows)
-
-
-def _both(table: Table) -> tuple[str, str]:
-    return ("best", "last") if table.selection == "best" else ("last", "best")
-
-
-def seeds_said(counts: Iterable[int]) -> str:
+def seed_range(counts: Iterable[int]) -> str:
     """Over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
     ran = {int(count) for count in counts} - {0}
     if len(ran) < 2:
@@ -314,52 +237,3 @@ def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_fr
 
     align = ["left" if i < numbers_from else "right" for i in range(len(heads))]
     return tabulate(rows, heads, tablefmt="pipe", colalign=align, disable_numparse=True)
-
-
-def markdown(table: Table) -> str:
-    """The table as a page: one grid a panel and data set group, at both rounds."""
-    spec = table.spec
-    unit = "percent" if spec.format == "percent" else "fractions"
-    lines = [
-        f"# {spec.full_title}",
-        "",
-        f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
-        f"{', '.join(map(str, spec.seeds))}; the protocol prints the {SAID[table.selection]}. "
-        "`[n of m]`: seeds are missing; blank: not run.",
-    ]
-    lines += ["", spec.note] if spec.note else []
-    for selection in _both(table):
-        lines += ["", f"## At the {SAID[selection]}"]
-        if spec.columns == "panels":
-            for dataset, clients in _columns(spec):
-                heads = ["method", *(panel.title for panel in spec.panels)]
-                grid = grid_text(heads, _across_panels(table, dataset, clients, selection))
-                lines += ["", f"### {spelled(dataset)}, {clients} clients", "", grid]
-            continue
-        for panel in spec.panels:
-            lines += ["", f"### {panel.name}: {panel.title}"]
-            for dataset in spec.datasets:
-                heads = ["method", *(f"{spelled(dataset)}, {clients} clients" for clients in spec.clients)]
-                body = [
-                    [row.label]
-                    + [
-                        shown(table.results[Cell(panel, row, dataset, clients)], selection, spec.format)
-                        for clients in spec.clients
-                    ]
-                    for row in spec.rows
-                ]
-                lines += ["", grid_text(heads, body)]
-    return "\n".join(lines) + "\n"
-
-
-def write(table: Table, folder: Path) -> list[Path]:
-    """Long CSV, paper-shaped CSV and markdown into ``folder``; returns the files."""
-    stem = table.spec.stem
-    texts = {
-        f"{stem}.csv": csv_text(long_rows(table)),
-        f"{stem}_wide.csv": wide_text(table),
-        f"{stem}.md": markdown(table),
-    }
-    for name, text in texts.items():
-        write_atomic(folder / name, text)
-    return [folder / name for name in texts]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fgl_repro.tables import compare
-from fgl_repro.tables.results import Table
+from fgl_repro.tables import reference
+from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
 
 
 @dataclass(frozen=True)
-class Lead:
+class Wins:
     """One row of the proposed method (a variant of it) against every baseline that ran.
 
     Attributes:
@@ -26,14 +26,14 @@ class Lead:
     best: str
 
 
-def leads(table: Table, panel: Panel, selection: str) -> list[Lead]:
+def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
     """A line for each row of the paper's own method; none where the table does not say which that is."""
     spec = table.spec
     rivals = [row for row in spec.rows if row.name != spec.proposed]
-    return [_lead(table, panel, selection, row, rivals) for row in spec.rows if row.name == spec.proposed]
+    return [_wins(table, panel, selection, row, rivals) for row in spec.rows if row.name == spec.proposed]
 
 
-def _lead(table: Table, panel: Panel, selection: str, own: Row, rivals: list[Row]) -> Lead:
+def _wins(table: Grid, panel: Panel, selection: str, own: Row, rivals: list[Row]) -> Wins:
     grid = {row: _means(table, panel, row, selection) for row in [own, *rivals]}
     grid = {row: means for row, means in grid.items() if means}
     others = [means for row, means in grid.items() if row != own]
@@ -43,13 +43,13 @@ def _lead(table: Table, panel: Panel, selection: str, own: Row, rivals: list[Row
         columns += bool(against)
         above += bool(against) and value > max(against)
     if not columns:
-        return Lead(own, 0, 0, "")
+        return Wins(own, 0, 0, "")
     shared = set.intersection(*(set(means) for means in grid.values()))
     sums = {row.label: sum(means[place] for place in shared) for row, means in grid.items()}
-    return Lead(own, columns, above, max(sums, key=lambda label: sums[label]) if shared else "")
+    return Wins(own, columns, above, max(sums, key=lambda label: sums[label]) if shared else "")
 
 
-def _means(table: Table, panel: Panel, row: Row, selection: str) -> dict[tuple[str, int], float]:
+def _means(table: Grid, panel: Panel, row: Row, selection: str) -> dict[tuple[str, int], float]:
     out = {}
     for dataset in table.spec.datasets:
         for clients in table.spec.clients:
@@ -61,7 +61,7 @@ def _means(table: Table, panel: Panel, row: Row, selection: str) -> dict[tuple[s
 
 def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
     """Columns in which the paper prints its own method above every other (misprints aside), and all columns."""
-    numbers = compare.reference(panel.reference, panel.reference_setting) if panel.reference else {}
+    numbers = reference.accuracies(panel.reference, panel.reference_setting) if panel.reference else {}
     above = columns = 0
     for (dataset, clients, name), own in numbers.items():
         if name == spec.proposed and dataset in spec.datasets and clients in spec.clients:

@@ -28,19 +28,22 @@ def style(number: int) -> tuple[str, str, object]:
 
 
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
-    """A line of means with a band of one std; the series is listed in the legend even if it is empty."""
-    color, mark, dash = style(number)
-    x, mean, std = (list(values) for values in zip(*points, strict=True)) if points else ([], [], [])
-    chart.plot(x, mean, color=color, ls=dash, marker=mark if marks else None, ms=4.5, lw=1.8, label=label)
-    low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
-    chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
+    """A line of means with a band of one std, which ends at 0; nothing, and no entry in the legend, without a point."""
+    if points:
+        color, mark, dash = style(number)
+        x, mean, std = (list(values) for values in zip(*points, strict=True))
+        chart.plot(x, mean, color=color, ls=dash, marker=mark if marks else None, ms=4.5, lw=1.8, label=label)
+        low, high = ([max(m + sign * s, 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
 
 
 def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
-    """Means with error bars of one std."""
-    color, mark, _ = style(number)
-    x, mean, std = (list(values) for values in zip(*points, strict=True)) if points else ([], [], [])
-    chart.errorbar(x, mean, yerr=std, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
+    """Means with error bars of one std, which end at 0; nothing, and no entry in the legend, without a point."""
+    if points:
+        color, mark, _ = style(number)
+        x, mean, std = (list(values) for values in zip(*points, strict=True))
+        bars = [[min(m, s) for m, s in zip(mean, std, strict=True)], std]
+        chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 
 
 def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool = True) -> None:
@@ -60,16 +63,28 @@ def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool 
     chart.spines[["top", "right"]].set_visible(False)
 
 
-def legend(figure: Figure, chart: Axes) -> None:
-    """One legend for all charts, below them, as wide as they are."""
-    handles, labels = chart.get_legend_handles_labels()
+def legend(figure: Figure) -> None:
+    """One legend of what the charts show, below them, as wide as they are."""
+    pairs = [pair for chart in figure.axes for pair in zip(*chart.get_legend_handles_labels(), strict=True)]
+    named = {label: handle for handle, label in reversed(pairs)}
+    labels = list(dict.fromkeys(label for _, label in pairs))
     longest = max(map(len, labels), default=1)
     columns = int(figure.get_figwidth() * 12 / (longest + 8))  # twelve letters an inch, eight for the mark
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, columns)), frameon=False)
+    figure.legend(
+        [named[label] for label in labels],
+        labels,
+        loc="outside lower center",
+        ncols=min(4, max(1, columns)),
+        frameon=False,
+    )
 
 
-def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str) -> None:
-    """Write ``stem.png`` and ``stem.svg``, each whole or not at all; the same numbers give the same bytes."""
+def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, kinds: Sequence[str]) -> list[Path]:
+    """Write ``stem.png`` and so on, each whole or not at all; the same numbers give the same bytes.
+
+    Returns:
+        The files, one for each of ``kinds`` (``png``, ``svg``).
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -81,9 +96,10 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str) ->
     figure.suptitle("\n".join(fill(line, width) for line in title.splitlines()), fontsize=10.5)
     folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
-    for kind, said in metadata.items():
-        path = folder / f"{stem}.{kind}"
+    files = [folder / f"{stem}.{kind}" for kind in kinds]
+    for kind, path in zip(kinds, files, strict=True):
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with matplotlib.rc_context({"svg.hashsalt": stem, "svg.fonttype": "none"}):
-            figure.savefig(temporary, format=kind, metadata=said)
+            figure.savefig(temporary, format=kind, metadata=metadata[kind])
         os.replace(temporary, path)
+    return files

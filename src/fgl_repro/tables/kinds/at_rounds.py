@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal, told
 from fgl_repro.tables.kinds.curves import curve
@@ -21,7 +21,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
     rows: list[dict[str, Any]] = []
     grids, bare, wanted, rounds = [], 0, len(spec.seeds), [int(number) for number in spec.options["rounds"]]
-    paper = printed(spec)
+    paper = by_round(spec)
     for title, cells in common.columns(spec):
         body = []
         for cell in cells:
@@ -47,10 +47,10 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] == wanted for row in rows), len(rows))
 
 
-def printed(spec: TableSpec) -> dict[tuple[str, int], float]:
+def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:
     """The paper's numbers by row and round; a row is named by its variant, or else by its method."""
     out = {}
-    for line in printed_lines(spec.options["reference"]):
+    for line in reference.lines(spec.options["reference"]):
         *which, number = line["variant"].split(";")
         out[which[0] if which else line["method"], int(number.removeprefix("epoch="))] = float(line["value"])
     return out

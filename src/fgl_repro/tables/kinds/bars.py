@@ -9,8 +9,9 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.kinds import accuracies
-from fgl_repro.tables.results import Table
+from fgl_repro.tables.kinds import probes
+from fgl_repro.tables.kinds.accuracy import long_rows
+from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import Cell, TableSpec
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ SPREAD = 0.6  # of the distance between two probes, shared by the variants
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The grid of accuracies and its drawing."""
-    table = accuracies.filled(spec, protocol, source)
-    done, wanted = accuracies.tally(table)
-    rows = tables.long_rows(table)
-    return Content(rows, accuracies.body(table), done, wanted, draw=lambda figure: draw(figure, table))
+    table = tables.fill(spec, protocol, source)
+    done, wanted = tables.tally(table)
+    rows = long_rows(table)
+    return Content(rows, probes.body(table), done, wanted, draw=lambda figure: draw(figure, table))
 
 
-def draw(figure: Figure, table: Table) -> None:
+def draw(figure: Figure, table: Grid) -> None:
     """A series a variant."""
     spec = table.spec
 
@@ -35,6 +36,6 @@ def draw(figure: Figure, table: Table) -> None:
         for number, row in enumerate(spec.rows):
             shift = SPREAD * ((number + 0.5) / len(spec.rows) - 0.5)
             cells = [Cell(panel, row, dataset, clients) for panel in spec.panels]
-            yield row.label, [p for x, cell in enumerate(cells) for p in accuracies.point(table, cell, x + shift)]
+            yield row.label, [p for x, cell in enumerate(cells) for p in probes.point(table, cell, x + shift)]
 
-    accuracies.draw(figure, spec, charts.dots, series, [panel.title for panel in spec.panels])
+    probes.draw(figure, spec, charts.dots, series, [panel.title for panel in spec.panels])

@@ -6,6 +6,7 @@ from typing import Any
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal, told
@@ -42,7 +43,10 @@ def _line(spec: TableSpec, protocol: str, cell: Cell, source: Source) -> dict[st
     sums = {"up": ("rounds", ("up",)), "down": ("rounds", ("down",)), "both": ("rounds", DIRECTIONS)}
     sums["setup"] = ("setup", DIRECTIONS)
     found = {name: common.stat([megabytes(r, *part) for r in records]) for name, part in sums.items()}
-    return {"found": found, "paper": common.printed(spec, METRIC, cell.row.name)}
+    return {
+        "found": found,
+        "paper": reference.numbers(spec.options["reference"], "method", metric=METRIC).get(cell.row.name),
+    }
 
 
 def _ratio(ours: Stat | None, theirs: float | None) -> float | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import Cell, TableSpec, spelled
 
@@ -37,16 +36,6 @@ def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list
     """The finished runs of a cell, in the order of seeds."""
     keys, _ = tables.chosen_keys(spec, cell, protocol, source)
     return [record for key in keys if (record := source.load(key)) is not None]
-
-
-def printed(spec: TableSpec, metric: str, name: str) -> float | None:
-    """What the paper prints for a method, whichever data set its caption names; None where it has no such line."""
-    found = [
-        float(line["value"])
-        for line in printed_lines(spec.options["reference"])
-        if line["metric"] == metric and line["method"] == name
-    ]
-    return found[0] if found else None
 
 
 def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
@@ -29,7 +29,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
-        theirs = printed(spec.options["reference"])
+        found = reference.numbers(spec.options["reference"], "client", "class", "split", value="count")
+        theirs = {place: int(count) for place, count in found.items()}
         for clients in spec.clients:
             world = common.world_of(common.example(spec, dataset, clients, protocol))
             ours = {} if world is None else counted(world)
@@ -69,12 +70,6 @@ def _by_class(graph: UnionGraph, rows: np.ndarray) -> np.ndarray:
     chosen = np.zeros(graph.num_nodes, dtype=bool)
     chosen[rows] = True
     return class_counts(graph, chosen)
-
-
-def printed(file: str) -> Counts:
-    """The paper's counts; a dash there is no entry."""
-    lines = [line for line in printed_lines(file) if line["count"]]
-    return {(line["client"], int(line["class"]), line["split"]): int(line["count"]) for line in lines}
 
 
 def equal(ours: Counts, theirs: Counts, splits: Sequence[str], clients: str = "Client") -> tuple[int, int]:

@@ -99,7 +99,7 @@ def _percent(value: Stat, wanted: int) -> str:
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     """Probes across, a line of charts for each data set and client count."""
     places = [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
-    figure.set_size_inches(0.8 + 3.2 * len(spec.panels), 0.9 + 3.1 * len(places))
+    figure.set_size_inches(max(0.8 + 3.2 * len(spec.panels), 7.2), 0.9 + 3.1 * len(places))
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
     for line, (dataset, clients) in zip(grid, places, strict=True):
         for chart, panel in zip(line, spec.panels, strict=True):
@@ -109,4 +109,4 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
                 charts.band(chart, points, number, row.label, marks=False)
             left = f"{spelled(dataset)}, {clients} clients\naccuracy (%)" if chart is line[0] else ""
             charts.tidy(chart, "round", left, panel.title)
-    charts.legend(figure, grid[0][0])
+    charts.legend(figure)

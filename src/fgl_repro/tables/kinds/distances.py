@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal
 from fgl_repro.tables.results import grid_text
@@ -21,7 +21,8 @@ GRAPHS = ("mended", "original")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A line a cell: both distances and their ratio, ours and printed."""
-    theirs = printed(str(spec.options["reference"]))
+    printed = reference.numbers(spec.options["reference"], "dataset", "n_clients", "variant")
+    theirs = {(*place, graph.partition(" ")[0]): value for (*place, graph), value in printed.items()}
     rows: list[dict[str, Any]] = []
     body, wanted = [], len(spec.seeds)
     for cell in spec.cells():
@@ -48,14 +49,6 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]
     heads += ["mended / original", "paper", "seeds"]
     return Content(rows, grid_text(heads, body, numbers_from=3), sum(r["n_seeds"] == wanted for r in rows), len(rows))
-
-
-def printed(file: str) -> dict[tuple[str, int, str], float]:
-    """The paper's means by data set, owners and graph."""
-    return {
-        (line["dataset"].lower(), int(line["n_clients"]), line["variant"].partition(" ")[0]): float(line["value"])
-        for line in printed_lines(file)
-    }
 
 
 def _ratio(values: dict[str, float | None]) -> float | None:

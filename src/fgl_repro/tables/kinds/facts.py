@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal, told
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Printed:
+class InUnit:
     """The paper's number, in its unit; ``percent``: whether that is percent, and not the unit of records."""
 
     value: float | None
@@ -35,7 +35,7 @@ class Printed:
     percent: bool
 
 
-Found = dict[tuple[Cell, str], tuple[Stat | None, Printed]]
+Found = dict[tuple[Cell, str], tuple[Stat | None, InUnit]]
 """Ours, in the printed unit, and the paper's, by cell and metric."""
 
 
@@ -51,7 +51,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             records, texts = common.recorded(spec, cell, protocol, source), []
             selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
             for metric, fact in metrics.items():
-                paper = printed(spec, cell, metric)
+                paper = in_unit(spec, cell, metric)
                 own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
                 found[cell, metric] = own, paper
                 texts += [told(own, 2, wanted), decimal(paper.value, 3)]
@@ -76,15 +76,15 @@ def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, uni
     return common.stat([unit * value for value in found if value is not None])
 
 
-def printed(spec: TableSpec, cell: Cell, metric: str) -> Printed:
+def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
     """The paper's number of a row."""
     scenario = spec.options["scenario"]
-    for line in printed_lines(spec.options["reference"]):
-        said = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
-        if said == (cell.dataset, cell.clients, scenario, cell.row.name, metric):
+    for line in reference.lines(spec.options["reference"]):
+        place = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
+        if place == (cell.dataset, cell.clients, scenario, cell.row.name, metric):
             std = float(line["std"]) if line["std"] else None
-            return Printed(float(line["value"]), std, line["unit"] == "percent")
-    return Printed(None, None, metric == ACCURACY)
+            return InUnit(float(line["value"]), std, line["unit"] == "percent")
+    return InUnit(None, None, metric == ACCURACY)
 
 
 def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
@@ -108,4 +108,4 @@ def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
             chart.set_xlim(-0.5, len(shown) - 0.5)
             chart.label_outer()
     figure.align_ylabels()
-    charts.legend(figure, grid[0][0])
+    charts.legend(figure)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal, told
 from fgl_repro.tables.results import Stat, grid_text
@@ -29,7 +29,7 @@ def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -
     client, wanted = int(spec.options["client"]), len(spec.seeds)
     nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
     found = [dict(enumerate(gammas(spec, cell, protocol, source), 1)) for cell in cells]
-    paper_nodes, paper_gamma = printed(spec, "n_nodes"), printed(spec, "gamma_final_round")
+    paper_nodes, paper_gamma = by_class(spec, "n_nodes"), by_class(spec, "gamma_final_round")
     rows, body = [], []
     for c in range(1, max(len(nodes), len(paper_nodes), *map(len, found)) + 1):
         sizes = [decimal(nodes.get(c), 0), decimal(paper_nodes.get(c), 0)]
@@ -58,8 +58,7 @@ def training_nodes(spec: TableSpec, dataset: str, clients: int, protocol: str, c
     return [] if world is None else [int(n) for n in world.class_counts[client]]
 
 
-def printed(spec: TableSpec, metric: str) -> dict[int, float]:
+def by_class(spec: TableSpec, metric: str) -> dict[int, float]:
     """Printed numbers by class, counted from 1 as there."""
-    lines = [line for line in printed_lines(spec.options["reference"]) if line["metric"] == metric]
-    said = [dict(part.split("=") for part in line["variant"].split(";")) for line in lines]
-    return {int(words["class"]): float(line["value"]) for words, line in zip(said, lines, strict=True)}
+    found = reference.numbers(spec.options["reference"], "variant", metric=metric)
+    return {int(variant.rpartition("class=")[2]): value for variant, value in found.items()}

@@ -84,4 +84,4 @@ def draw(figure: Figure, found: dict[str, Shares]) -> None:
             charts.dots(chart, [(c + shift, 100 * share, 0.0) for c, share in enumerate(values)], number, name)
         charts.tidy(chart, "class", "share of nodes (%)" if chart is line[0] else "", title)
         chart.set_xticks(range(len(next(iter(shares.values()), []))))
-    charts.legend(figure, line[0])
+    charts.legend(figure)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import decimal
 from fgl_repro.tables.results import grid_text
@@ -21,7 +21,7 @@ OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Data sets and numbers of owners down; each quantity, ours and printed, across."""
-    theirs = printed(str(spec.options["reference"]))
+    theirs = reference.numbers(spec.options["reference"], "dataset", "n_clients", "metric")
     rows: list[dict[str, Any]] = []
     whole: list[list[object]] = []
     parts: list[list[object]] = []
@@ -53,11 +53,3 @@ def counted(spec: TableSpec, dataset: str, clients: int, protocol: str) -> dict[
     cut = config.partitioner.divide(graph, clients, config.split.seed).cut
     inside = (graph.num_edges - cut) / clients
     return {OWNERS[0]: graph.num_nodes / clients, OWNERS[1]: inside, OWNERS[2]: cut}
-
-
-def printed(file: str) -> dict[tuple[str, int, str], float]:
-    """The paper's numbers by data set, owners (0: the whole graph) and quantity."""
-    return {
-        (line["dataset"].lower(), int(line["n_clients"] or 0), line["metric"]): float(line["value"])
-        for line in printed_lines(file)
-    }

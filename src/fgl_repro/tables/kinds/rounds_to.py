@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
@@ -60,12 +61,14 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Methods down; rounds and megabytes beside the printed ones."""
     rows, grids, bare, wanted = [], [], 0, len(spec.seeds)
+    file = spec.options["reference"]
+    printed = {metric: reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)}
     for title, cells in common.columns(spec):
         body = []
         for cell in cells:
             found = reached(spec, cell, protocol, source)
             bare += found.bare
-            paper = [common.printed(spec, metric, cell.row.name) for metric in (ROUNDS, COST)]
+            paper = [printed[metric].get(cell.row.name) for metric in (ROUNDS, COST)]
             shown = [told(found.rounds, 1, wanted), _there(found), decimal(paper[0], 0)]
             body.append([cell.row.label, *shown, told(found.megabytes, 2, wanted), decimal(paper[1], 2)])
             rows.append(common.head(spec, protocol, cell) | _numbers(spec, cell, found, paper))

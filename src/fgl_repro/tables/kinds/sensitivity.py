@@ -14,8 +14,9 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.kinds import accuracies, common
-from fgl_repro.tables.results import Result, Stat, Table
+from fgl_repro.tables.kinds import common, probes
+from fgl_repro.tables.kinds.accuracy import long_rows
+from fgl_repro.tables.results import Grid, Result, Stat
 from fgl_repro.tables.spec import Cell, Row, TableSpec, swept
 
 if TYPE_CHECKING:
@@ -26,23 +27,23 @@ Results = dict[Cell, Result]
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
-    table = accuracies.filled(spec, protocol, source)
+    table = tables.fill(spec, protocol, source)
     rows, points = lines(table), table
     if set(spec.sweep) != {spec.options["axis"]}:
         points = averaged(table, source)
         rows += lines(points)
-    done, wanted = accuracies.tally(points)
-    return Content(rows, accuracies.body(points), done, wanted, draw=lambda figure: draw(figure, points))
+    done, wanted = tables.tally(points)
+    return Content(rows, probes.body(points), done, wanted, draw=lambda figure: draw(figure, points))
 
 
-def lines(table: Table) -> list[dict[str, Any]]:
+def lines(table: Grid) -> list[dict[str, Any]]:
     """Lines of the CSV: first the values of what is swept, ``mean`` where they are averaged over."""
     rows = [cell.row for cell in table.results for _ in ("best", "last")]
     said = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
-    return [values | line for values, line in zip(said, tables.long_rows(table), strict=True)]
+    return [values | line for values, line in zip(said, long_rows(table), strict=True)]
 
 
-def averaged(table: Table, source: Source) -> Table:
+def averaged(table: Grid, source: Source) -> Grid:
     """The table with one row a value of the axis: at each seed the mean of its rows, over seeds mean and std of that.
 
     A seed counts where all of them have a number.
@@ -62,7 +63,7 @@ def averaged(table: Table, source: Source) -> Table:
     return replace(table, spec=replace(spec, rows=tuple(rows)), results=results)
 
 
-def mean_of(table: Table, cells: Sequence[Cell], by_seed: Sequence[Results]) -> Result:
+def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> Result:
     """One result for several cells."""
 
     def over_seeds(selection: str) -> Stat | None:
@@ -77,14 +78,14 @@ def mean_of(table: Table, cells: Sequence[Cell], by_seed: Sequence[Results]) -> 
     return Result(over_seeds("best"), over_seeds("last"), len(by_seed), status, "", keys)
 
 
-def draw(figure: Figure, table: Table) -> None:
+def draw(figure: Figure, table: Grid) -> None:
     """A series a probe."""
     spec, axis = table.spec, table.spec.options["axis"]
 
     def series(dataset: str, clients: int) -> Iterator[tuple[str, list[charts.Point]]]:
         for panel in spec.panels:
             cells = [Cell(panel, row, dataset, clients) for row in spec.rows]
-            yield panel.title, [p for x, cell in enumerate(cells) for p in accuracies.point(table, cell, x)]
+            yield panel.title, [p for x, cell in enumerate(cells) for p in probes.point(table, cell, x)]
 
     across = [str(row.overrides[axis]) for row in spec.rows]
-    accuracies.draw(figure, spec, charts.band, series, across, str(spec.options["label"]))
+    probes.draw(figure, spec, charts.band, series, across, str(spec.options["label"]))

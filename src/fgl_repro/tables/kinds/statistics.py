@@ -6,8 +6,8 @@ from typing import Any
 
 from fgl_repro.data.catalog import facts
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
@@ -17,7 +17,7 @@ QUANTITIES = ("nodes", "edges", "features", "classes")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Data sets down; per quantity the printed number, the whole graph's, the largest component's."""
-    paper = printed(spec.options["reference"])
+    paper = reference.numbers(spec.options["reference"], "dataset", "split", value="count")
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:
@@ -38,11 +38,6 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", done, len(rows))
 
 
-def printed(file: str) -> dict[tuple[str, str], int]:
-    """The paper's numbers by data set in lower case and quantity."""
-    return {(line["dataset"].lower(), line["split"]): int(line["count"]) for line in printed_lines(file)}
-
-
 def whole_graph(dataset: str) -> dict[str, int]:
     """The graph as its files hold it; half the directed edges, which may be counted twice there."""
     known = facts(dataset)
@@ -60,10 +55,10 @@ def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str,
     return sizes | {"features": graph.num_features, "classes": graph.num_classes}
 
 
-def _equal(paper: int | None, whole: int | None, component: int | None) -> str:
+def _equal(paper: float | None, whole: float | None, component: float | None) -> str:
     same = {"whole": whole, "component": component}
     return " ".join(name for name, value in same.items() if paper is not None and value == paper)
 
 
-def _text(value: int | None) -> str:
-    return "" if value is None else str(value)
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.compare import printed_lines
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
@@ -24,7 +23,8 @@ DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
-    paper, rows, grids, summary = printed(spec.options["reference"]), [], [], []
+    paper = reference.numbers(spec.options["reference"], "dataset", "scenario", "n_clients", "metric")
+    rows, grids, summary = [], [], []
     reasons = {dataset: sought(common.example(spec, dataset, 1, protocol))[1] for dataset in spec.datasets}
     blank = [f"{spelled(dataset)} is left blank: {reason}." for dataset, reason in reasons.items() if reason]
     for scenario, said in spec.options["scenarios"].items():
@@ -55,16 +55,6 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def _rounded(value: float | None, digits: int) -> str:
     """As the paper rounds: halves up."""
     return common.decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
-
-
-@cache
-def printed(file: str) -> dict[tuple[str, str, int, str], float]:
-    """The paper's numbers by data set, scenario, clients (0: the whole graph) and quantity."""
-    return {
-        (line["dataset"].lower(), line["scenario"], int(line["n_clients"] or 0), line["metric"]): float(line["value"])
-        for line in printed_lines(file)
-        if line["value"]
-    }
 
 
 def sought(config: Config) -> tuple[Graph | None, str]:

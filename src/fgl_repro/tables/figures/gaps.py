@@ -1,0 +1,64 @@
+"""How far a grid of accuracies is from print: a field for each method and column, coloured and numbered in points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fgl_repro.tables import compare, reference
+from fgl_repro.tables.results import ROUNDS, Grid
+from fgl_repro.tables.spec import Cell, Panel, spelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDEST = 20.0  # points at which colours end
+
+
+def draw(figure: Figure, table: Grid) -> None:
+    """A chart a panel: methods down, data sets and client counts across, ours minus the printed number."""
+    spec, columns = table.spec, len(table.spec.datasets) * len(table.spec.clients)
+    height = 0.24 * len(spec.rows) + 1.1
+    figure.set_size_inches(max(0.52 * columns + 3.2, 6.4), height * len(spec.panels) + 0.7)
+    grid = figure.subplots(len(spec.panels), 1, squeeze=False)
+    for (chart,), panel in zip(grid, spec.panels, strict=True):
+        _chart(chart, table, panel)
+    figure.supxlabel(
+        f"ours minus the paper, points, {ROUNDS[table.selection]} (red: above); blank: not run or not printed; "
+        "in brackets: taken for a misprint",
+        fontsize=8,
+    )
+
+
+def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
+    spec = table.spec
+    places = [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
+    chart.set_xlim(-0.5, len(places) - 0.5)
+    chart.set_ylim(len(spec.rows) - 0.5, -0.5)
+    for y, row in enumerate(spec.rows):
+        for x, (dataset, clients) in enumerate(places):
+            cell = Cell(panel, row, dataset, clients)
+            gap = compare.difference(reference.of(cell), table.results[cell].at(table.selection))
+            if gap.points is None:
+                continue
+            suspect = gap.verdict == "suspect"
+            if not suspect:
+                chart.imshow(
+                    [[gap.points]],
+                    cmap="RdBu_r",
+                    vmin=-WIDEST,
+                    vmax=WIDEST,
+                    extent=(x - 0.5, x + 0.5, y + 0.5, y - 0.5),
+                )
+            color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"
+            text = f"({gap.points:+.0f})" if suspect else f"{gap.points:+.1f}"
+            chart.text(x, y, text, ha="center", va="center", fontsize=6.5, color=color)
+    chart.set_aspect("auto")
+    chart.set_xlim(-0.5, len(places) - 0.5)
+    chart.set_ylim(len(spec.rows) - 0.5, -0.5)
+    chart.set_xticks(range(len(places)), [f"{spelled(d)}\n{k}" if k == spec.clients[0] else str(k) for d, k in places])
+    chart.set_yticks(range(len(spec.rows)), [row.label for row in spec.rows])
+    chart.tick_params(length=0, labelsize=7.5, labeltop=True, labelbottom=False)
+    for x in range(len(spec.clients), len(places), len(spec.clients)):
+        chart.axvline(x - 0.5, color="0.4", lw=0.8)
+    chart.set_title(f"{panel.name}  {panel.title}", fontsize=9.5, loc="left")

@@ -1,0 +1,104 @@
+"""The printed numbers: ``reference/<paper>/*.csv``, one number a line, read here and nowhere else."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.tables.spec import Cell
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An accuracy as the paper prints it, as a fraction; ``std`` is None where the paper's is lost."""
+
+    mean: float
+    std: float | None
+    note: str
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is taken for a misprint."""
+        return self.note.startswith("suspect")
+
+
+@cache
+def lines(file: str) -> tuple[dict[str, str], ...]:
+    """Every line of a file, by column name.
+
+    Args:
+        file: Path below ``reference``.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    path = Path(__file__).resolve().parent / "reference" / file
+    if not path.exists():
+        raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
+    with open(path, encoding="utf-8", newline="") as text:
+        return tuple(csv.DictReader(text))
+
+
+_KEYS: dict[str, Callable[[str], Any]] = {"dataset": str.lower, "n_clients": lambda text: int(text or 0), "class": int}
+
+
+def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict[Any, float]:
+    """Printed numbers by the entries of ``columns``; lines without a number are left out.
+
+    Args:
+        columns: One, whose entries are the keys, or several, whose tuples are. Data sets are in lower case; the number
+            of clients is 0 where one number is printed for all of them.
+        value: Column of the numbers.
+        only: Entries that other columns must have.
+    """
+    out = {}
+    for line in lines(file):
+        if line[value] and all(line[name] == text for name, text in only.items()):
+            key = tuple(_KEYS.get(column, str)(line[column]) for column in columns)
+            out[key if len(key) > 1 else key[0]] = float(line[value])
+    return out
+
+
+@cache
+def accuracies(file: str, setting: str, name: str = "method") -> dict[tuple[str, int, str], Reference]:
+    """Printed accuracies by data set in lower case, clients (0: one number for all of them) and method as printed.
+
+    Args:
+        setting: Value of the ``setting`` column.
+        name: Column that takes the method's place, where all lines are of one method; or several, as in
+            ``method+variant``, whose words are joined by blanks.
+    """
+    out = {}
+    for row in (row for row in lines(file) if row["setting"] == setting and row["metric"] == "accuracy"):
+        unit = 100 if row["unit"] == "percent" else 1
+        std = float(row["std"]) / unit if row["std"] else None
+        method = " ".join(row[column] for column in name.split("+"))
+        place = row["dataset"].lower(), int(row["n_clients"] or 0), method
+        out[place] = Reference(float(row["value"]) / unit, std, row["note"])
+    return out
+
+
+def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | None:
+    """A printed mean in percent; None where there is none, or one taken for a misprint.
+
+    Args:
+        file, setting: As for ``accuracies``.
+        place: Data set, clients, method.
+    """
+    found = accuracies(file, setting).get(place)
+    return None if found is None or found.suspect else 100 * found.mean
+
+
+def of(cell: Cell) -> Reference | None:
+    """The paper's number for a cell, if it has one."""
+    panel = cell.panel
+    if not panel.reference:
+        return None
+    found = accuracies(panel.reference, panel.reference_setting, panel.reference_rows)
+    places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
+    return next((found[place] for place in places if place in found), None)

@@ -107,11 +107,11 @@ def schemas(group: str) -> dict[str, type]:
 
 def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class), and check it."""
-    return check(_typed(cfg))
+    return check(_typed(copy.deepcopy(cfg)))
 
 
 def _typed(cfg: DictConfig) -> Config:
-    cfg = copy.deepcopy(cfg)
+    """``cfg`` is resolved in place."""
     try:
         OmegaConf.resolve(cfg)
     except InterpolationResolutionError as error:
@@ -152,9 +152,8 @@ def _node(group: str, option: str) -> DictConfig:
     register()
     GlobalHydra.instance().clear()
     more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in _searched)
-    chosen = [f"{group}={option}"] if group else []
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        cfg = compose("config", overrides=[*chosen, f"hydra.searchpath=[{more}]"])
+        cfg = compose(f"{group}/{option}" if group else "config", overrides=[f"hydra.searchpath=[{more}]"])
     return cfg if not group else cfg[group]
 
 
@@ -206,7 +205,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
             raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
         if option not in options(group):
             raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
-        root[group] = copy.deepcopy(_node(group, option))
+        root[group] = _node(group, option)  # which OmegaConf copies
     if clients is not None:
         root.partitioner.clients = clients
     return _typed(root)

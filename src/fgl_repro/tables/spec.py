@@ -17,6 +17,7 @@ from fgl_repro.data.catalog import NAMES, facts
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
+    from fgl_repro.federation.settings import Setting
 
 ACCURACY = "accuracy"
 
@@ -175,12 +176,23 @@ class TableSpec:
                         yield Cell(panel, row, dataset, clients)
 
     def config(self, cell: Cell, protocol: str, seed: int) -> Config:
-        """The run of ``cell`` at ``seed``, before any tuning."""
+        """The run of ``cell`` at ``seed``, before any tuning.
+
+        Raises:
+            UserError: The setting of the cell has no such probe.
+        """
         overrides = tuple(cell.row.overrides.items())
         axes = (self.partitioner, protocol, self.model)
-        base = _built(cell.row.method, overrides, cell.dataset, cell.clients, cell.panel.setting, *axes)
+        shared = _same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels))
+        base = _built(cell.row.method, overrides, cell.dataset, cell.clients, shared, *axes)
+        if cell.panel.probe not in base.setting.probes:
+            probes = ", ".join(base.setting.probes)
+            raise UserError(
+                f"panel {cell.panel.name} of {self.name} has probe {cell.panel.probe}: choose from {probes}."
+            )
         out = copy.deepcopy(base)
         out.seed = seed
+        out.setting = replace(out.setting, focus=_setting(cell.panel.setting).focus)
         out.runtime.curves = "all" if self.curves else out.runtime.curves
         return out
 
@@ -231,6 +243,19 @@ class TableSpec:
             if item not in has:
                 choices = ", ".join(map(str, has))
                 raise UserError(f"{self.name} has no {axis} {item}: choose from {choices}.")
+
+
+def _setting(option: str) -> Setting:
+    from fgl_repro.config import unchecked
+
+    return unchecked(None, setting=option).setting
+
+
+@cache
+def _same_world(option: str, options: tuple[str, ...]) -> str:
+    """The first of ``options`` that differs from ``option`` in nothing but its focus: their runs are composed once."""
+    own = _setting(option)
+    return next(other for other in options if replace(_setting(other), focus=own.focus) == own)
 
 
 @cache

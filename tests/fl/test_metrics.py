@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.world import World
+from fgl_repro.federation.world import Probe, World
 from fgl_repro.fl import metrics
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -60,3 +60,22 @@ def test_label_divergence_by_hand() -> None:
     assert metrics.label_correlation(1 - found, counts) == pytest.approx(1)
     assert metrics.label_correlation(found, counts) == pytest.approx(-1)
     assert metrics.label_correlation(np.ones((3, 3)), counts) is None
+
+
+def test_measures_by_hand(world: World) -> None:
+    """Client 0: two of three right; client 1: none of one; client 2 has no rows."""
+    graph = world.graph
+    rows = np.concatenate([np.flatnonzero(graph.owner == 0)[:3], np.flatnonzero(graph.owner == 1)[:1]])
+    predicted = graph.labels[rows].copy()
+    predicted[[2, 3]] = (predicted[[2, 3]] + 1) % 4
+    hit = predicted == graph.labels[rows]
+    found = metrics.measure(Probe("p", graph, rows, "clients", histogram=True), predicted)
+    assert found["clients"] == [pytest.approx(2 / 3), 0.0, None]
+    assert found["counts"] == [3, 1, 0]
+    assert found["pooled"] == pytest.approx(0.5)
+    assert found["clients_mean"] == found["accuracy"] == pytest.approx(1 / 3)
+    classes = np.unique(graph.labels[rows])
+    assert found["macro"] == pytest.approx(np.mean([hit[graph.labels[rows] == c].mean() for c in classes]))
+    assert np.sum(found["predicted"], axis=1).tolist() == [3, 1, 0]
+    assert metrics.measure(Probe("p", graph, rows), predicted)["accuracy"] == pytest.approx(0.5)
+    assert metrics.measure(Probe("p", graph, rows[:0]), predicted[:0])["accuracy"] is None

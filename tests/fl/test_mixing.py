@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from fgl_repro.fl.mixing import average, disturbed, mix, softmax_of_cosine
+from fgl_repro.fl.mixing import average, class_shares, disturbed, mix, softmax_of_cosine
 
 CPU = torch.device("cpu")
 
@@ -30,3 +30,18 @@ def test_rates_are_exchanged_among_common_and_among_rare_classes() -> None:
     for before, after in zip(rates, mixed, strict=True):
         common = before.argsort(descending=True)[:3]
         torch.testing.assert_close(after[common].sort().values, before[common].sort().values)
+
+
+def test_each_row_of_a_matrix_is_what_one_client_receives() -> None:
+    theta = {"w": torch.arange(6.0).view(3, 2)}
+    matrix = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]])
+    assert mix(theta, matrix)["w"].tolist() == [[2, 3], [4, 5], [1, 2]]
+
+
+def test_shares_of_a_class_sum_to_one_also_where_nobody_has_it() -> None:
+    rates = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    shares = class_shares(rates)
+    torch.testing.assert_close(shares, torch.tensor([[1 / 3, 1.0, 0.5], [2 / 3, 0.0, 0.5]]))
+    inverse = class_shares(rates, inverse=True)
+    torch.testing.assert_close(inverse.sum(0), torch.ones(3))
+    assert inverse[0, 0] > inverse[1, 0]

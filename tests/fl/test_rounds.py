@@ -104,3 +104,26 @@ def test_a_loss_that_is_no_number_ends_the_run(world: World) -> None:
     config = make_config("fedavg", "release", **{"protocol.lr": 1e30})
     with pytest.raises(UserError, match=r"lower protocol\.lr"):
         train(config.method, make_clients(world, config), 5, 2)
+
+
+def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best round of four is the third: what is kept is what a run of three rounds ends with."""
+    found = []
+    for number in (4, 3):
+        scores = iter([0.25, 0.5, 0.5, 0.125])
+        monkeypatch.setattr(rounds_module, "accuracy", lambda *_, left=scores: torch.tensor(next(left)))
+        config = make_config("fedavg", "release")
+        found.append(train(config.method, make_clients(world, config), number, 1))
+    longer, shorter = found
+    assert (longer.best_round, longer.last_round) == (2, 3)
+    for name, value in shorter.last.items():
+        assert torch.equal(longer.best[name], value)
+        assert not torch.equal(longer.best[name], longer.last[name])
+
+
+def test_the_servers_model_is_the_same_for_all(world: World) -> None:
+    config = make_config("fedavg", "release")
+    own, servers = (train(config.method, make_clients(world, config), 2, 1, server=judged) for judged in (False, True))
+    for name, value in servers.best.items():
+        assert torch.equal(value, value[:1].expand_as(value))
+        assert not torch.equal(own.best[name], own.best[name][:1].expand_as(value))

@@ -11,7 +11,9 @@ import torch
 from fgl_repro import config as configs
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.rounds import train
+from fgl_repro.fl.steps import Step, descend
 from support import worlds
 from support.isolation import make_clients
 
@@ -69,3 +71,14 @@ def test_a_teachers_first_layer_serves_the_first_step_alone(
     computed = train(config.method, make_clients(world, config), 2, 3)
     assert handed_on.curves == computed.curves
     assert all(torch.equal(value, computed.last[name]) for name, value in handed_on.last.items())
+
+
+def test_a_resting_client_keeps_its_last_loss() -> None:
+    weight = torch.ones(2, 1, requires_grad=True)
+    steps = [Step(None), Step(np.array([True, False]))]
+    values = iter([torch.tensor([3.0, 5.0]), torch.tensor([7.0, 9.0])])
+
+    def loss(step: Step) -> torch.Tensor:
+        return next(values) + 0 * weight.sum(1)
+
+    assert descend(steps, loss, [StackedAdam({"w": weight}, lr=0.1)]).tolist() == [7, 5]

@@ -1,0 +1,41 @@
+"""Mini-batches: each client's own draws, and who rests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.batches import Batches
+from support.worlds import world_of
+
+
+def uneven(graph: Graph) -> World:
+    """Client 0 with two training nodes, the others with all of theirs."""
+    world = world_of("plain", graph, 3, partitioner="metis")
+    owner = world.graph.owner[world.train]
+    return replace(world, train=np.concatenate([world.train[owner == 0][:2], world.train[owner > 0]]))
+
+
+def test_clients_with_fewer_batches_rest_and_every_client_has_one(toy_graph: Graph) -> None:
+    world = uneven(toy_graph)
+    batches = Batches(world, 4, 0)
+    held = np.bincount(world.graph.owner[world.train])
+    assert batches.steps.tolist() == [1, held[1] // 4, held[2] // 4]
+    for number, batch in enumerate(batches.epoch()):
+        assert batch.active.tolist() == [number < steps for steps in batches.steps]
+        assert set(world.graph.owner[batch.rows]) == set(np.flatnonzero(batch.active))
+
+
+def test_a_clients_draws_do_not_depend_on_anothers_nodes(toy_graph: Graph) -> None:
+    whole, fewer = world_of("plain", toy_graph, 3, partitioner="metis"), uneven(toy_graph)
+    drawn = [
+        [batch.rows[world.graph.owner[batch.rows] == 2].tolist() for batch in Batches(world, 4, 0).epoch()]
+        for world in (whole, fewer)
+    ]
+    most = min(map(len, drawn))
+    assert drawn[0][:most] == drawn[1][:most]
+    orders = [np.concatenate([b.rows[b.rows < 10**9] for b in Batches(whole, 4, seed).epoch()]) for seed in (0, 1)]
+    assert not np.array_equal(orders[0], orders[1][: len(orders[0])])

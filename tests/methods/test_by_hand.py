@@ -1,0 +1,238 @@
+"""Method by method, the line that decides against numbers by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.messages import Ledger, Weights
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.fedgcn.halo import widened
+from fgl_repro.methods.fedgnn import FedGNN
+from fgl_repro.methods.fedlog import matching, prototypes
+from fgl_repro.methods.fedlog.messages import Knowledge
+from fgl_repro.methods.fedlog.method import FedLoG
+from fgl_repro.methods.fedlog.training import Lesson
+from fgl_repro.methods.fedlog.warmup import WarmUp
+from fgl_repro.methods.fedpub import FedPub
+from fgl_repro.methods.fedpub.method import Upload
+from fgl_repro.methods.fedsageplus import generators
+from fgl_repro.methods.fedsageplus.method import FedSagePlus
+from fgl_repro.methods.fedsageplus.neighgen import NeighGen
+from fgl_repro.methods.gcfl import GCFL
+from fgl_repro.runs.execute import federate
+from support.isolation import make_clients
+from support.runs import make_config
+from support.worlds import world_of
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return world_of("plain", toy_graph, 3, partitioner="metis")
+
+
+def started(world: World, name: str, variant: str, **overrides: Any) -> tuple[Any, Clients, Any]:
+    """Method, clients and state before round 0."""
+    config = make_config(name, variant, **{"model.dropout": 0.0, **overrides})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    return config.method, clients, state
+
+
+def apart(clients: Clients) -> dict[str, Tensor]:
+    """Moves every client's weights elsewhere; returns what they were."""
+    before = {name: value.detach().clone() for name, value in clients.params.items()}
+    with torch.no_grad():
+        for value in clients.params.values():
+            value += torch.tensor([0.1, 0.2, 0.4]).view(3, *[1] * (value.dim() - 1))
+    return before
+
+
+@pytest.mark.parametrize(("name", "variant"), [("fedavg", "release"), ("fedavg", "paper"), ("fedgnn", "weights")])
+def test_means_weigh_clients_as_the_variant_says(name: str, variant: str, world: World) -> None:
+    method, clients, state = started(world, name, variant)
+    apart(clients)
+    share = torch.ones(3) if variant == "release" else clients.samples
+    assert len(set(clients.samples.tolist())) > 1
+    down = method.aggregate(clients, state, method.upload(clients, state)).tensors()
+    expected = torch.einsum("k,k...->...", share / share.sum(), clients.params["W1"])
+    for k in range(3):
+        torch.testing.assert_close(down["W1"][k], expected)
+
+
+def test_fedprox_adds_half_mu_times_the_squared_distance_from_what_was_received(world: World) -> None:
+    method, clients, state = started(world, "fedprox", "paper", **{"method.mu": 0.5})
+    loss, step = method.objective(clients, state, 1), next(clients.steps(1))
+    before = apart(clients)
+    moved = sum((clients.params[n] - before[n]).flatten(1).square().sum(1) for n in before)
+    plain = step.cross_entropy(clients.logits(step))
+    torch.testing.assert_close(loss(step), plain + 0.25 * moved)
+
+
+def test_fedgnn_knows_an_edge_once(toy_graph: Graph) -> None:
+    graph = widened(world_of("plain", toy_graph, 5, partitioner="overlap").graph).graph
+    assert set(graph.adjacency.data) == {1.0}
+    assert FedGNN().variant == "gradients"
+
+
+def test_gcfl_waits_for_its_warmup(world: World) -> None:
+    method, clients, state = started(world, "gcfl", "release", **{"method.warmup": 1, "method.ratio": 0.9})
+    assert isinstance(method, GCFL)
+    method.receive(clients, state, Weights(clients.params))
+    with torch.no_grad():
+        for value in clients.params.values():
+            value += torch.tensor([1.0, -1.0, 1.1]).view(3, *[1] * (value.dim() - 1))
+    method.aggregate(clients, state, Weights(clients.params))
+    assert state.clusters == [[0, 1, 2]]
+    method.aggregate(clients, state, Weights(clients.params))
+    assert sorted(state.clusters) == [[0, 2], [1]]
+
+
+def test_fedpub_on_paper_penalises_masks_and_has_no_anchor_in_round_0(world: World) -> None:
+    method, clients, state = started(world, "fedpub", "paper", **{"method.l1": 0.1, "method.l2": 0.2})
+    losses = [method.objective(clients, state, number) for number in (0, 1)]
+    step, before = next(clients.steps(1)), apart(clients)
+    with torch.no_grad():
+        for mask in clients.personal.values():
+            mask *= -0.5
+    norm = sum(mask.abs().flatten(1).sum(1) for mask in clients.personal.values())
+    moved = sum((clients.params[n] - before[n]).flatten(1).square().sum(1) for n in before)
+    plain = step.cross_entropy(clients.logits(step))
+    torch.testing.assert_close(losses[0](step), plain + 0.1 * norm)
+    torch.testing.assert_close(losses[1](step), plain + 0.1 * norm + 0.2 * moved)
+
+
+@pytest.mark.parametrize("variant", FedPub.variants)
+def test_fedpub_uploads_the_product_on_paper_and_both_factors_in_the_release(variant: str, world: World) -> None:
+    method, clients, state = started(world, "fedpub", variant)
+    with torch.no_grad():
+        clients.personal["M2"] *= 0.5
+        sent = method.upload(clients, state)
+    assert isinstance(sent, Upload)
+    half = variant == "paper"
+    torch.testing.assert_close(sent.weights["W2"], clients.params["W2"] * (0.5 if half else 1.0))
+    assert (sent.masks is None) == half
+
+
+@pytest.mark.parametrize("similarity", ["updates", "gradient"])
+def test_fedpub_takes_changes_from_the_first_weights_on(similarity: str, world: World) -> None:
+    _, clients, state = started(world, "fedpub", "release", **{"method.similarity": similarity})
+    assert set(state.origin) == set(clients.params)
+    for name, value in clients.params.items():
+        assert torch.equal(state.origin[name], value)
+
+
+def test_locsageplus_sends_nothing(world: World) -> None:
+    config = make_config("locsageplus", "paper", **{"method.warmup": 1})
+    training = federate(config, world, CPU)[0]
+    assert training.ledger.as_dict() == {}
+
+
+@pytest.mark.parametrize(("name", "hung"), [("locsageplus", True), ("fedsageplus", False)])
+def test_releases_round_or_truncate_what_they_hang(
+    name: str, hung: bool, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dGen says 0.6 of every node."""
+    monkeypatch.setattr(NeighGen, "count", lambda self, params, local, z: torch.full((len(z),), 0.6))
+    config = make_config(name, "release", **{"method.warmup": 0, "method.generator_epochs": 0})
+    clients = make_clients(world, config)
+    assert isinstance(config.method, FedSagePlus)
+    bench = generators.Workshop(config.method, clients, np.zeros((0, 2))).open(0)
+    parents, _ = bench.mend()
+    assert len(parents) == (len(bench.impaired.nodes) if hung else 0)
+
+
+def test_a_shared_generator_is_one_for_all(world: World) -> None:
+    config = make_config("fedsageplus", "paper", **{"method.shared": True})
+    clients = make_clients(world, config)
+    bench = generators.Workshop(config.method, clients, np.zeros((4, 2))).open(0)
+    assert not torch.equal(bench.params["F1"][0], bench.params["F1"][1])
+    bench.epoch(0)
+    for value in bench.params.values():
+        torch.testing.assert_close(value, value[:1].expand_as(value))
+
+
+@pytest.mark.parametrize("variant", FedLoG.variants)
+def test_fedlog_reports_shares_of_all_nodes_on_paper_and_of_training_nodes_in_the_release(
+    variant: str, world: World
+) -> None:
+    method, clients, _ = started(world, "fedlog", variant, **{"method.warmup": 0})
+    graph, counted = world.graph, np.arange(world.graph.num_nodes) if variant == "paper" else world.train
+    counts = np.zeros((3, 4))
+    np.add.at(counts, (graph.owner[counted], graph.labels[counted]), 1)
+    assert ((counts > 0).sum(1) > 1).any()
+    expected = torch.from_numpy(counts / counts.sum(1, keepdims=True)).float()
+    torch.testing.assert_close(method.reported(clients), expected)
+
+
+def test_fedlog_recognises_global_nodes_by_their_class(world: World) -> None:
+    for variant in FedLoG.variants:
+        method, clients, state = started(world, "fedlog", variant, **{"method.warmup": 0})
+        lesson = Lesson(method, clients, state)
+        x, prompt = lesson.prompted()
+        nodes = lesson.learnable(None)
+        loss, known = lesson.global_loss((x, prompt), nodes, None)
+        query, around = lesson.net.pair(clients.params, x, prompt, None)
+        head, tail = lesson.net.branches(clients.params, query, around, nodes)
+        labels = torch.arange(4).repeat_interleave(method.slots)
+        assert torch.equal(known, (head + tail).argmax(-1) == labels)
+        assert known.any()
+        assert not known.all()
+        mixed = ((head.exp() + tail.exp()) / 2).log() if variant == "paper" else (head + tail) / 2
+        expected = -mixed[:, torch.arange(len(labels)), labels].mean(1)
+        torch.testing.assert_close(loss, expected)
+
+
+def test_fedlog_teaches_global_nodes_from_round_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    taught: list[bool] = []
+
+    def fit(self: Lesson, epochs: int, taught_: bool = False, **given: bool) -> Tensor:
+        taught.append(given.get("taught", taught_))
+        return torch.zeros(3)
+
+    monkeypatch.setattr(Lesson, "fit", fit)
+    for generalize in (True, False):
+        method, clients, state = started(
+            world, "fedlog", "release", **{"method.warmup": 0, "method.generalize": generalize}
+        )
+        assert isinstance(method.publish(clients, state), Knowledge)
+        for number in range(2):
+            method.fit(clients, state, number, 1)
+    assert taught == [False, True, False, False]
+
+
+def test_fedlogs_generators_have_no_mean_to_match_where_nobody_is_near(world: World) -> None:
+    _, clients, _ = started(world, "fedlog", "paper")
+    encoder = prototypes.net_of(clients).encoder
+    here = matching.Surroundings.of(encoder, clients.views, world.graph, world.train)
+    degree = here.degree.clone()
+    degree[0] = 0
+    loss = matching.feature_loss(replace(here, degree=degree), torch.ones_like(here.x))
+    assert loss[0] == 0
+    assert (loss[1:] > 0).all()
+
+
+def test_a_tie_goes_on_in_fedlogs_warm_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that do not move give the same validation accuracy in every epoch."""
+    method, clients, state = started(world, "fedlog", "release", **{"method.warmup": 0})
+    assert isinstance(method, FedLoG)
+    warm_up = WarmUp(clients, state.batches, 1)
+    monkeypatch.setattr(type(warm_up.optimiser), "step", lambda *_: None)
+    for number in range(3):
+        turn = warm_up.turn(number, np.ones(3, dtype=bool))
+        assert turn.going is not None
+        assert turn.going.all()
+    warm_up.best += 1
+    fallen = warm_up.turn(3, np.ones(3, dtype=bool)).going
+    assert fallen is not None
+    assert not fallen.any()

@@ -181,6 +181,13 @@ def test_louvain_communities_are_merged_whole(real_graph: RealGraph) -> None:
     assert found.hash != membership("louvain_merged", graph, 10, seed=1).hash
 
 
+def test_louvain_communities_are_dealt_out_in_random_order(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = np.array_split(np.arange(toy_graph.num_nodes), 6)
+    monkeypatch.setattr("fgl_repro.federation.partitioners.louvain_merged.communities", lambda *_: found)
+    parts = {tuple(membership("louvain_merged", toy_graph, 3, seed).nodes[0].tolist()) for seed in range(5)}
+    assert len(parts) > 1
+
+
 def test_hash_uses_two_bytes_above_256_parts() -> None:
     found = membership("random", ring(600), 300, seed=0)
     part = part_of(found, 600)

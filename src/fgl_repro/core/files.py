@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -9,6 +10,8 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from fgl_repro.core.errors import UserError
 
 AT_REST = 60.0
 """Seconds after which a temporary file that names a dead process is a leftover; another host's is gone by then."""
@@ -81,3 +84,32 @@ def alive(pid: int, born: str | None = None) -> bool:
         pass
     now = birth(pid)
     return born is None or now is None or now == born
+
+
+def read_sealed(path: Path) -> str:
+    """Text of a packed file.
+
+    Raises:
+        UserError: Its seal is missing or broken.
+    """
+    seal = _seal(path)
+    try:
+        content = path.read_bytes()
+        if seal.read_text(encoding="utf-8").split() == [hashlib.sha256(content).hexdigest(), path.name]:
+            return content.decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        pass
+    raise UserError(
+        f"{path} is not the file that {seal.name} beside it was made of: restore both from version control, "
+        f"or, if you trust it, run: cd {path.parent} && sha256sum {path.name} > {seal.name}"
+    )
+
+
+def write_sealed(path: Path, text: str) -> None:
+    """Write a packed file and its seal."""
+    write_atomic(path, text)
+    write_atomic(_seal(path), f"{hashlib.sha256(text.encode()).hexdigest()}  {path.name}\n")
+
+
+def _seal(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")

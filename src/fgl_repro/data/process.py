@@ -8,6 +8,7 @@ import sys
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +17,28 @@ from scipy.sparse.csgraph import connected_components
 from fgl_repro.core.errors import UserError
 from fgl_repro.data import download as files
 from fgl_repro.data.catalog import NAMES, Facts, facts
-from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph, induced
 from fgl_repro.data.sources.source import RawGraph, of_pyg
 
 CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
 
 
-def load(dataset: Dataset, cache: Path) -> Graph:
+class Processed(Protocol):
+    """What is asked of a data set in one of its forms, see :class:`fgl_repro.data.dataset.Dataset`."""
+
+    name: ClassVar[str]
+    features: str
+    component: str
+
+    @property
+    def form(self) -> str:
+        """Both in a word."""
+
+    def raw(self, cache: Path) -> Any:
+        """The whole graph as it comes."""
+
+
+def load(dataset: Processed, cache: Path) -> Graph:
     """Processed graph from the cache, built first if it is not there, cannot be read or is not what it should be."""
     path = cache_path(dataset, cache)
     known = facts(dataset.name).fingerprint.get(dataset.form) if dataset.name in NAMES else None
@@ -47,7 +62,7 @@ def load(dataset: Dataset, cache: Path) -> Graph:
     return graph
 
 
-def cache_path(dataset: Dataset, cache: Path) -> Path:
+def cache_path(dataset: Processed, cache: Path) -> Path:
     """File of the processed graph."""
     return cache / "graphs" / f"{dataset.name}-{dataset.form}-v{CACHE_VERSION}.npz"
 
@@ -65,7 +80,7 @@ def pinned(path: Path) -> str | None:
         return None
 
 
-def trusted(graph: Graph, expected: str | None, dataset: Dataset) -> bool:
+def trusted(graph: Graph, expected: str | None, dataset: Processed) -> bool:
     """Whether a cached graph has the expected fingerprint or, where there is none, the sizes that are known."""
     if expected is not None or dataset.name not in NAMES:
         return expected in (None, graph.fingerprint)
@@ -75,7 +90,7 @@ def trusted(graph: Graph, expected: str | None, dataset: Dataset) -> bool:
     return (graph.num_nodes, graph.num_edges) == (known.nodes, known.edges)
 
 
-def build(dataset: Dataset, cache: Path) -> Graph:
+def build(dataset: Processed, cache: Path) -> Graph:
     """Graph from the raw files, past the cache of processed graphs.
 
     Raises:

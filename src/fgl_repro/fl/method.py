@@ -7,7 +7,7 @@ configuration and shell completion stay fast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
+from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
     from typing import Generic
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fgl_repro.fl.inputs import Inputs
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import Loss
-    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.models.model import Model
 
     S = TypeVar("S", default=Any)
     """What a method keeps between rounds, in a type of its own; None for most. ``Method`` alone is one of any state."""
@@ -40,21 +41,6 @@ else:
 
         def __class_getitem__(cls, state: object) -> type:
             return cls
-
-
-@dataclass(frozen=True)
-class Start:
-    """What every client starts from: one network, without client axis.
-
-    Attributes:
-        network: What is trained.
-        weights: The model's weights.
-        personal: Further trained tensors, which belong to each client (masks, ...).
-    """
-
-    network: Model
-    weights: Params
-    personal: Params = field(default_factory=dict)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.packed import read_sealed, write_sealed
+from fgl_repro.core.files import read_sealed, write_sealed
 from fgl_repro.runs.store import RecordStore
 
 Columns = dict[str, list[float | None]]

@@ -8,7 +8,6 @@ line changes. A cut or altered file is refused, and never merged into.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,40 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError, sentence
-from fgl_repro.core.files import write_atomic
+from fgl_repro.core.files import read_sealed, write_sealed
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
-
-
-def read_sealed(path: Path) -> str:
-    """Text of a packed file.
-
-    Raises:
-        UserError: Its seal is missing or broken.
-    """
-    seal = _seal(path)
-    try:
-        content = path.read_bytes()
-        if seal.read_text(encoding="utf-8").split() == [hashlib.sha256(content).hexdigest(), path.name]:
-            return content.decode()
-    except (FileNotFoundError, UnicodeDecodeError):
-        pass
-    raise UserError(
-        f"{path} is not the file that {seal.name} beside it was made of: restore both from version control, "
-        f"or, if you trust it, run: cd {path.parent} && sha256sum {path.name} > {seal.name}"
-    )
-
-
-def write_sealed(path: Path, text: str) -> None:
-    """Write a packed file and its seal."""
-    write_atomic(path, text)
-    write_atomic(_seal(path), f"{hashlib.sha256(text.encode()).hexdigest()}  {path.name}\n")
-
-
-def _seal(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
 
 
 class Packed(Mapping[str, Record]):

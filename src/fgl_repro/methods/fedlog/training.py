@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -18,8 +18,22 @@ from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet, net_of, 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedlog.messages import State
-    from fgl_repro.methods.fedlog.method import FedLoG
     from fgl_repro.nn.models.sage import SageView
+
+
+class Rules(Protocol):
+    """The hyper-parameters that a lesson reads, see :class:`fgl_repro.methods.fedlog.FedLoG`."""
+
+    slots: int
+    threshold: float
+    beta: float
+    batch: int
+    scale_step: float
+    scale_above: float
+
+    @property
+    def written(self) -> bool:
+        """Whether it is the paper's lesson, or the release's."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,7 @@ class GlobalStep(Step):
 class Lesson:
     """A round of local training under the method's hyper-parameters."""
 
-    method: FedLoG
+    method: Rules
     clients: Clients
     state: State
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from fgl_repro.nn.ragged import Draws, sums
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedsageplus.method import FedSagePlus
     from fgl_repro.nn.models.model import Params
 
 GROUP_BYTES = 1 << 30
@@ -55,6 +54,35 @@ class Shared(Message):
     generator: np.ndarray
 
 
+class Rules(Protocol):
+    """The hyper-parameters that phase 1 reads, see :class:`fgl_repro.methods.fedsageplus.FedSagePlus`."""
+
+    federated: ClassVar[bool]
+    hidden: float
+    num_pred: int
+    nodes: int
+    generator_lr: float
+    generator_decay: float
+    generator_dropout: float
+    alpha: float
+    a: float
+    b: float
+    c: float
+    encoder: int
+    latent: int
+    fgen_inner: int
+    fgen_outer: int
+    shared: bool
+
+    @property
+    def written(self) -> bool:
+        """Whether it runs as the paper writes it, or as the release does."""
+
+    @property
+    def epochs_at_home(self) -> int:
+        """Epochs on Equation (5) alone."""
+
+
 @dataclass
 class Bench:
     """Some clients at work on their generators.
@@ -77,7 +105,7 @@ class Bench:
         losses: Mean L^d and L^f of these clients in the last epoch.
     """
 
-    rules: FedSagePlus
+    rules: Rules
     clients: range
     graph: UnionGraph
     net: NeighGen
@@ -213,7 +241,7 @@ class Workshop:
         turns: Rounds of the phase: an epoch of one group each.
     """
 
-    def __init__(self, rules: FedSagePlus, clients: Clients, curve: np.ndarray) -> None:
+    def __init__(self, rules: Rules, clients: Clients, curve: np.ndarray) -> None:
         self.rules, self.clients, self.curve = rules, clients, curve
         graph, model = clients.world.graph, clients.model
         sizes = (rules.encoder, rules.latent, (rules.fgen_inner, rules.fgen_outer), rules.generator_dropout)
@@ -299,7 +327,7 @@ def from_others(sizes: np.ndarray) -> np.ndarray:
     return everything
 
 
-def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def hide(rules: Rules, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
     hidden, judged = (np.zeros(graph.num_nodes, dtype=bool) for _ in range(2))
     for k in range(graph.num_clients):

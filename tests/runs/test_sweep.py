@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import fgl_repro
 from fgl_repro.config import key_of, science
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import RecordStore
@@ -207,8 +208,10 @@ def test_costs_come_from_the_most_alike_runs() -> None:
 
 
 def test_no_torch() -> None:
-    modules = "cli.table runs.claims runs.store runs.progress runs.worker runs.sweep runs.tuning runs.rerun"
-    modules += " tables.spec tables.results tables.compare tables.figures.accuracies"
-    code = "import sys\n" + "".join(f"import fgl_repro.{name}\n" for name in modules.split())
+    package = Path(fgl_repro.__file__).parent
+    rooms = [path for room in ("tables", "config") for path in (package / room).rglob("*.py")]
+    rooms += [path for path in (package / "runs").glob("*.py") if path.stem != "execute"]
+    names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in sorted(rooms)]
+    code = "import sys\n" + "".join(f"import {name.removesuffix('.__init__')}\n" for name in names)
     code += "sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

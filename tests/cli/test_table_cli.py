@@ -170,8 +170,22 @@ def test_a_run_narrowed_to_seeds_prints_means_over_them(
 def test_records_lie_where_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FGL_RECORDS", str(tmp_path / "elsewhere"))
+    assert cli.main(["check"]) == 2, "whoever names a folder means one that is there"
+    assert "elsewhere is no folder of records: nothing to check." in capsys.readouterr().err
+    (tmp_path / "elsewhere").mkdir()
     assert cli.main(["check"]) == 0
     assert str(tmp_path / "elsewhere") in capsys.readouterr().out
+    monkeypatch.delenv("FGL_RECORDS")
+    assert cli.main(["check"]) == 0, "a fresh clone has no records yet"
     monkeypatch.setenv("FGL_RECORDS", "")
     assert cli._parser().parse_args(["check"]).records == Path("results/records")
+
+
+@pytest.mark.parametrize("option", ["--records", "--results", "--config-dir", "--out"])
+def test_an_empty_folder_is_no_folder(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["report", option, ""])
+    assert caught.value.code == 2
+    assert f"argument {option}: it is empty: name a folder" in capsys.readouterr().err

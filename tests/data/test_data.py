@@ -272,7 +272,8 @@ def _cached_toy(toy: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tu
         built.append(dataset.name)
         return toy
 
-    known = replace(facts("cora"), fingerprint={"row": toy.fingerprint})
+    sizes = {"features": toy.num_features, "classes": toy.num_classes}
+    known = replace(facts("cora"), fingerprint={"row": toy.fingerprint}, **sizes)
     monkeypatch.setattr(process, "facts", lambda name: known)
     monkeypatch.setattr(process, "build", build)
     return process.cache_path(option("dataset", "cora")("row"), folder), built

@@ -117,6 +117,13 @@ def test_bad_runs_are_recorded_and_the_sweep_goes_on(
     assert Counter(lines(log, "start"))[key_of(configs[5])] == 1
 
 
+def test_a_folder_that_cannot_be_written_is_one_refusal(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        run_all([helpers.config()], 1, RecordStore(tmp_path / "file" / "records"), execute=FAKE)
+    run_all([], 1, RecordStore(tmp_path / "file" / "records"), execute=FAKE)
+
+
 def test_a_record_of_another_key_is_refused(store: RecordStore) -> None:
     summary = run_all([helpers.config()], 1, store, execute="helpers:record")
     assert not summary.ok

@@ -10,9 +10,11 @@ from fgl_repro.cli import request
 from fgl_repro.config import GROUPS, build, key_of, science
 from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.artifact import make
 from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import ACCURACY, Row, TableSpec, swept
 
@@ -145,7 +147,13 @@ def written(folder: Path, text: str, name: str = "mine") -> Path:
         ("{like: seen_graph, ", "{like: unseen, ", "panel 7a is like unseen"),
         ("name: b, ", "name: b, nme: c, ", "it has no use for nme"),
         ("method: fedlog, overrides: {method.alpha: half}", "method: fedlg", "method: fedlg is unknown"),
+        ("{like: seen_graph, ", "{like: [seen_graph], ", "panel 7a is like ['seen_graph']"),
+        ("[fedlog-degree, fedlog-half]", "[[fedlog-degree], fedlog-half]", "give two of the rows"),
+        ("{method.alpha: half}", "{seed: 3}", "override seed is of no axis: begin it with one of dataset"),
+        ("title: Two rows", "title: Two rows\nproposed: c", "proposed is c: choose one of its rows, a, b"),
+        ("title: Two rows", "title: Two rows\nsweep: {method.tau: 1}", "sweep has method.tau: 1, which is no list"),
         ("title: Two rows", "- Two rows", "cannot be read"),
+        ("title: Two rows", "note: &self [*self]\ntitle: Two rows", "cannot be read"),
     ],
 )
 def test_mistakes_in_a_yaml_are_one_sentence_with_the_file(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -157,6 +165,34 @@ def test_mistakes_in_a_yaml_are_one_sentence_with_the_file(tmp_path: Path, old: 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_what_the_tables_of_a_paper_share_is_mappings(tmp_path: Path) -> None:
+    path = written(tmp_path, GRID)
+    for text in ("rows: {fedavg: 3}", "panels: {seen_graph: null}"):
+        (path.parent / "_paper.yaml").write_text(text)
+        with pytest.raises(UserError, match=r"_paper.yaml cannot be used: \w+ has \w+: \w+, which is no dict"):
+            parse.__wrapped__(path)
+
+
+def test_what_a_kind_lacks_is_one_sentence_with_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, GRID + "kind: at_rounds\n")
+    with pytest.raises(UserError, match=rf"{path} lacks options.rounds, which its kind needs"):
+        make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
+    path = written(tmp_path, GRID.replace("rows: variant", "rows: nope"), "other")
+    with pytest.raises(UserError, match=r"fedlog/table_7.csv has no column nope: choose from"):
+        make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
+    path = written(tmp_path, "{title: None, kind: bars, rows: [], panels: {}, datasets: [cora], clients: [3]}", "bare")
+    with pytest.raises(UserError, match="a table of kind bars needs rows and panels"):
+        make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
+
+
+def test_an_override_may_be_a_list(tmp_path: Path) -> None:
+    spec = parse(written(tmp_path, GRID.replace("{method.alpha: half}", "{protocol.split: [0.6, 0.2, 0.2]}")))
+    assert spec.config(next(spec.cells()), "fedlog", 0).protocol.split == [0.6, 0.2, 0.2]
+    spec = parse(written(tmp_path, GRID.replace("{method.alpha: half}", "{protocol.split: [.nan, 1, 0]}"), "nan"))
+    with pytest.raises(UserError, match="must be three shares"):
+        spec.config(next(spec.cells()), "fedlog", 0)
 
 
 def test_two_tables_never_share_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

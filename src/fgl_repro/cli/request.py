@@ -90,9 +90,19 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
     return found
 
 
+RECORDS = Path("results/records")
+
+
 def records() -> Path:
     """Where records lie unless a command says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
-    return Path(os.environ.get("FGL_RECORDS") or "results/records")
+    return Path(os.environ.get("FGL_RECORDS") or RECORDS)
+
+
+def folder(text: str) -> Path:
+    """A folder by its name; an empty one, a shell variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: name a folder")
+    return Path(text)
 
 
 def store(args: argparse.Namespace) -> RecordStore:

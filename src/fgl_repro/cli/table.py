@@ -54,10 +54,12 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        sub.add_argument("--records", type=Path, default=request.records(), metavar="DIR", help="run records")
-        sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="what is published")
+        sub.add_argument("--records", type=request.folder, default=request.records(), metavar="DIR", help="run records")
         sub.add_argument(
-            "--config-dir", type=Path, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
+            "--results", type=request.folder, default=Path("results"), metavar="DIR", help="what is published"
+        )
+        sub.add_argument(
+            "--config-dir", type=request.folder, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
         )
         sub.set_defaults(command=command)
         return sub
@@ -96,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     report = add("report", _report, "condense every table and protocol of each paper into a page")
     for sub in (run, compare, report):
         sub.add_argument(
-            "--out", type=Path, default=Path("tables"), metavar="DIR", help="written here (default: tables)"
+            "--out", type=request.folder, default=Path("tables"), metavar="DIR", help="written here (default: tables)"
         )
     add("list", _list, "tables and figures, and how much of them is recorded")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
@@ -329,7 +331,7 @@ def _list(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     from fgl_repro.runs import packed
 
-    store, none_yet = request.store(args), args.records == request.records() and not args.records.exists()
+    store, none_yet = request.store(args), args.records == request.RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for sentence in damaged:
         print(f"fgl-table: {sentence}", file=sys.stderr)

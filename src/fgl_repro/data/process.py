@@ -7,6 +7,7 @@ import json
 import sys
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -20,6 +21,7 @@ from fgl_repro.data.catalog import NAMES, Facts, facts
 from fgl_repro.data.graph import Graph, induced
 from fgl_repro.data.sources.source import RawGraph, of_pyg
 
+UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error)
 CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
 
 
@@ -41,10 +43,10 @@ class Processed(Protocol):
 def load(dataset: Processed, cache: Path) -> Graph:
     """Processed graph from the cache, built first if it is not there, cannot be read or is not what it should be."""
     path = cache_path(dataset, cache)
-    known = facts(dataset.name).fingerprint.get(dataset.form) if dataset.name in NAMES else None
-    expected = known or pinned(path)
+    known, pin = facts(dataset.name).fingerprint.get(dataset.form) if dataset.name in NAMES else None, pinned(path)
+    expected = known or pin.get("fingerprint")
     graph = read_cache(path, dataset.name)
-    if graph is not None and not trusted(graph, expected, dataset):
+    if graph is not None and not trusted(graph, expected, dataset, pin):
         print(f"{path} does not hold the {dataset.name} it should: built again from the raw files.", file=sys.stderr)
         graph = None
     if graph is None:
@@ -72,19 +74,26 @@ def pin_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def pinned(path: Path) -> str | None:
-    """Fingerprint at first load; None before that, or where the file is damaged."""
+def pinned(path: Path) -> dict[str, Any]:
+    """Fingerprint and sizes at first load; empty before that, or where the file is damaged."""
     try:
-        return str(json.loads(pin_path(path).read_text(encoding="utf-8"))["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        found = json.loads(pin_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("fingerprint"), str) else {}
 
 
-def trusted(graph: Graph, expected: str | None, dataset: Processed) -> bool:
-    """Whether a cached graph has the expected fingerprint or, where there is none, the sizes that are known."""
-    if expected is not None or dataset.name not in NAMES:
+def trusted(graph: Graph, expected: str | None, dataset: Processed, pin: Mapping[str, Any]) -> bool:
+    """Whether a cached graph has the expected fingerprint or, where there is none, the sizes that are known.
+
+    The numbers of features and classes, which no fingerprint counts, must be the published or the pinned ones.
+    """
+    known = facts(dataset.name) if dataset.name in NAMES else None
+    wide = {"features": graph.num_features, "classes": graph.num_classes}
+    if any(size != (getattr(known, name) if known else pin.get(name, size)) for name, size in wide.items()):
+        return False
+    if expected is not None or known is None:
         return expected in (None, graph.fingerprint)
-    known = facts(dataset.name)
     if dataset.component == "whole":
         return graph.num_nodes == known.full_nodes
     return (graph.num_nodes, graph.num_edges) == (known.nodes, known.edges)
@@ -193,8 +202,9 @@ def read_cache(path: Path, name: str) -> Graph | None:
     """Cached graph, or None if the file is missing, truncated or damaged (the archive's CRC-32)."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            return _from_arrays(name, {key: stored[key] for key in stored.files})
-    except (OSError, ValueError, KeyError, EOFError, IndexError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+            graph = _from_arrays(name, {key: stored[key] for key in stored.files})
+            return graph if graph.fingerprint else None  # arrays of another type or shape have none
+    except (*UNREADABLE, AttributeError, EOFError, IndexError, KeyError, NotImplementedError, TypeError, ValueError):
         return None
 
 

@@ -9,8 +9,10 @@ file, runs set it aside (``.corrupt``) and are done again.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -214,6 +216,16 @@ class RecordStore:
             return found[0]
         what = "no record" if not found else f"{len(found)} records"
         raise UserError(f"{what} in {self.folder} with a key that starts with {prefix!r}: see the names of its files.")
+
+    def prepare(self) -> None:
+        """Make the folder.
+
+        Raises:
+            OSError: It cannot be made or written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.folder))
 
     def claim(self, key: str) -> claims.Claim | None:
         """The right to compute ``key`` (a context manager), or None while another living process holds it."""

@@ -104,9 +104,12 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
 
     Raises:
         KeyboardInterrupt: The sweep was stopped; its workers are gone and their claims given up.
+        OSError: There is something to do, and the folder of the records cannot be made or written.
     """
     wanted = jobs_of(configs)
     missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
+    if missing:  # said once, and not of every run
+        store.prepare()
     sweep = _Sweep(missing, store, execute, Costs((r.config, r.seconds["total"]) for r in store.all(strict=False)))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:

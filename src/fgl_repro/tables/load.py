@@ -17,12 +17,12 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from fgl_repro.config import AXES, options
 from fgl_repro.config import folders as config_folders
-from fgl_repro.config import options
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
-from fgl_repro.tables.spec import ACCURACY, Panel, Row, RowDifference, TableSpec, swept
+from fgl_repro.tables.spec import ACCURACY, Options, Panel, Row, RowDifference, TableSpec, swept
 
 FORMATS = ("percent", "fraction")
 COLUMNS = ("clients", "panels")
@@ -45,7 +45,7 @@ def _paths(searched: tuple[Path, ...]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     taken: dict[str, Path] = {}
     for path in (path for folder in searched for path in sorted(folder.glob("*/*.yaml")) if path.name != PAPER):
-        if not re.fullmatch(r"[a-z0-9_]+/[A-Za-z0-9_.]+", f"{path.parent.name}/{path.stem}"):
+        if not re.fullmatch(r"[a-z0-9_]+/[A-Za-z0-9_][A-Za-z0-9_.]*", f"{path.parent.name}/{path.stem}"):
             raise UserError(f"the name of the table {path} is no word: rename file and folder to letters and digits.")
         other = taken.setdefault(_short(f"{path.parent.name}{path.stem}"), path)
         if other != path:
@@ -93,19 +93,25 @@ def parse(path: Path) -> TableSpec:
     """
     shared = _shared(path)
     paper = _Entries(shared, f"{path.parent / PAPER}")
-    display, known_rows = paper.text("name", path.parent.name), paper.mapping("rows")
-    known_panels = paper.mapping("panels")
+    display, known_rows = paper.text("name", path.parent.name), paper.mapping("rows", dict)
+    known_panels = paper.mapping("panels", dict)
     said = _Entries(_merged(paper.mapping("defaults"), _with_like(path)), f"the table {path}")
     said.of_other_use("like")
     figure = path.stem.startswith("fig")
     rows = tuple(_row(row, known_rows, said) for row in said.items("rows", []))
-    sweep = {str(dotted): list(values) for dotted, values in said.mapping("sweep").items()}
+    sweep = {str(dotted): list(values) for dotted, values in said.mapping("sweep", list).items()}
     if sweep and len(rows) != 1:  # swept rows are named by what is swept alone
         raise said.wrong(f"sweep needs one row, not {len(rows)}: keep one")
     rows = tuple(swept(rows[0], sweep)) if sweep else rows
     by_id = {row.id: row for row in rows}
     if len(by_id) < len(rows):
         raise said.wrong("two rows are the same method and variant: remove one, or give each an id")
+    for dotted in (dotted for row in rows for dotted in row.overrides):
+        if dotted.partition(".")[0] not in AXES:
+            raise said.wrong(f"override {dotted} is of no axis: begin it with one of {', '.join(AXES)}")
+    proposed = said.text("proposed", "")
+    if proposed not in ("", *(row.name for row in rows)):
+        raise said.wrong(f"proposed is {proposed}: choose one of its rows, {', '.join(row.name for row in rows)}")
     kind = said.text("kind", ACCURACY)
     panels = tuple(_panel(str(key), panel, known_panels, said) for key, panel in said.mapping("panels").items())
     if kind == ACCURACY and not (rows and panels):
@@ -131,12 +137,12 @@ def parse(path: Path) -> TableSpec:
         columns=said.text("columns", COLUMNS[0], COLUMNS),
         sweep=sweep,
         curves=said.flag("curves"),
-        proposed=said.text("proposed", ""),
+        proposed=proposed,
         note=said.text("note", "").strip(),
         differences=tuple(
             _difference(str(name), pair, by_id, said) for name, pair in said.mapping("differences").items()
         ),
-        options=said.mapping("options"),
+        options=Options(said.mapping("options"), said.of),
     )
     said.finish()
     try:
@@ -149,7 +155,7 @@ def parse(path: Path) -> TableSpec:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, OmegaConfBaseException, YAMLError) as error:
         raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
     if not isinstance(found, dict):
         raise UserError(f"the table {path} is no mapping of names to values: see the other files in that folder.")
@@ -199,7 +205,7 @@ def _panel(name: str, given: Any, known: Mapping[str, Any], table: _Entries) -> 
     """A panel by its name in ``_paper.yaml``, ``like`` one of those, or written out."""
     given = {"like": given} if isinstance(given, str) else given
     if isinstance(given, dict) and "like" in given:
-        if given["like"] not in known:
+        if given["like"] not in list(known):  # a list, for yaml has names that cannot be looked up
             raise table.wrong(f"panel {name} is like {given['like']}: {PAPER} knows {', '.join(known)}")
         given = {**known[given["like"]], **{key: value for key, value in given.items() if key != "like"}}
     said = _Entries(given, f"panel {name} of {table.of}")
@@ -215,7 +221,7 @@ def _panel(name: str, given: Any, known: Mapping[str, Any], table: _Entries) -> 
 
 
 def _difference(name: str, pair: Any, by_id: Mapping[str, Row], table: _Entries) -> RowDifference:
-    if not isinstance(pair, list) or len(pair) != 2 or not set(pair) <= set(by_id):
+    if not isinstance(pair, list) or len(pair) != 2 or any(row not in list(by_id) for row in pair):
         raise table.wrong(f"difference {name} is {pair}: give two of the rows {', '.join(by_id)}")
     return RowDifference(name, *pair)
 
@@ -286,11 +292,14 @@ class _Entries:
             raise self.wrong(f"{name} is {values}: give whole numbers from {least} on")
         return tuple(values)
 
-    def mapping(self, name: str) -> dict[str, Any]:
-        """A mapping; empty if absent."""
+    def mapping(self, name: str, of: type = object) -> dict[str, Any]:
+        """A mapping to values of type ``of``; empty if absent."""
         value = self._take(name, {})
         if not isinstance(value, dict):
             raise self.wrong(f"{name} is {value}, not a mapping of names to values")
+        for key, part in value.items():
+            if not isinstance(part, of):
+                raise self.wrong(f"{name} has {key}: {part}, which is no {of.__name__}: see the other files there")
         return value
 
     def flag(self, name: str) -> bool:

@@ -38,7 +38,7 @@ def lines(file: str) -> tuple[dict[str, str], ...]:
         UserError: There is no such file.
     """
     path = Path(__file__).resolve().parent / "reference" / file
-    if not path.exists():
+    if not path.is_file():
         raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
     with open(path, encoding="utf-8", newline="") as text:
         return tuple(csv.DictReader(text))
@@ -73,6 +73,8 @@ def accuracies(file: str, setting: str, name: str = "method") -> dict[tuple[str,
         name: Column that takes the method's place, where all lines are of one method; or several, as in
             ``method+variant``, whose words are joined by blanks.
     """
+    if unknown := [column for column in name.split("+") if column not in lines(file)[0]]:
+        raise UserError(f"{file} has no column {unknown[0]}: choose from {', '.join(lines(file)[0])}.")
     out = {}
     for row in (row for row in lines(file) if row["setting"] == setting and row["metric"] == "accuracy"):
         unit = 100 if row["unit"] == "percent" else 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
@@ -136,6 +137,8 @@ def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> s
 
 def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     """The whole table from whatever records there are."""
+    if not (spec.rows and spec.panels):
+        raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
     return Grid(spec, protocol, ROUND[example.selection], example.ddof, results)

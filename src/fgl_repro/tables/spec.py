@@ -6,6 +6,7 @@ The grid is expanded here and not by Hydra, which mishandles several experiments
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -63,6 +64,17 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
         overrides = row.overrides | dict(zip(sweep, values, strict=True))
         rows.append(Row(", ".join(parts), row.method, overrides, "-".join([row.id, *parts]).replace(" ", "")))
     return rows
+
+
+class Options(dict[str, Any]):
+    """What a kind of table needs besides, as a yaml says it; the sentence for what it does not say names the yaml."""
+
+    def __init__(self, values: Mapping[str, Any], of: str) -> None:
+        super().__init__(values)
+        self._of = of
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(f"{self._of} lacks options.{name}, which its kind needs: see another table of that kind.")
 
 
 @dataclass(frozen=True)
@@ -181,7 +193,7 @@ class TableSpec:
         Raises:
             UserError: The setting of the cell has no such probe.
         """
-        overrides = tuple(cell.row.overrides.items())
+        overrides = json.dumps(cell.row.overrides)  # which can be looked up, lists and all
         axes = (self.partitioner, protocol, self.model)
         shared = _same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels))
         base = _built(cell.row.method, overrides, cell.dataset, cell.clients, shared, *axes)
@@ -261,7 +273,7 @@ def _same_world(option: str, options: tuple[str, ...]) -> str:
 @cache
 def _built(
     method: str,
-    overrides: tuple[tuple[str, Any], ...],
+    overrides: str,
     dataset: str,
     clients: int,
     setting: str,
@@ -272,7 +284,7 @@ def _built(
     from fgl_repro.config import build
 
     return build(
-        dict(overrides),
+        json.loads(overrides),
         dataset=dataset,
         partitioner=partitioner,
         clients=clients,

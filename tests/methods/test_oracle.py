@@ -10,6 +10,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import federate
 from support import worlds
+from support.isolation import make_clients
 from support.runs import make_config
 
 CPU = torch.device("cpu")
@@ -32,3 +33,9 @@ def test_oracle_is_one_client_with_everything(toy_graph: Graph, world: World, va
     assert counts == np.bincount(world.graph.owner[world.probes[0].rows], minlength=3).tolist()
     if variant == "whole":
         assert found["seen_graph"]["last"]["pooled"] == pytest.approx(measured["seen_graph"]["last"]["pooled"])
+
+
+def test_test_nodes_are_met_in_the_graph_that_the_variant_names(toy_graph: Graph, world: World) -> None:
+    met = {v: make_clients(world, make_config("oracle", v)).world.probes[0].graph for v in ("whole", "clients")}
+    assert met["whole"].num_nodes == 3 * toy_graph.num_nodes
+    assert met["clients"] is world.graph

@@ -94,7 +94,7 @@ def draw(table: pd.DataFrame) -> Callable[[Figure], None]:
             chart.set_xticks(
                 range(len(cells)), [f"{spelled(dataset)}\nK = {clients}" for dataset, clients in cells], fontsize=8
             )
-        charts.legend(figure, chart)
+        charts.legend(figure)
 
     return on
 
@@ -140,6 +140,7 @@ def main() -> int:
         "Each cell over splits, lowest to highest, and the printed mean",
         folder,
         "splits",
+        ("png",),
     )
     print(table.drop(columns="selection")[table["selection"] == "best"].to_string(index=False))
     known = table.dropna(subset="printed")

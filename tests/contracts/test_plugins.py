@@ -188,7 +188,7 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     only = "import sys; from fgl_repro.cli import request, table; every = request.specs; "
     only += "request.specs = lambda _: every('mine'); sys.exit(table.main(['report', *sys.argv[1:]]))"
     shell("-c", only, "--config-dir", str(shell.conf))  # the report of one paper: those of all take minutes
-    assert "FedMine" in (tmp_path / "results" / "mine" / "README.md").read_text()
+    assert "FedMine" in (tmp_path / "tables" / "mine" / "README.md").read_text()
 
     refused = shell.train(*axes, "partitioner.depth=3", status=2)
     assert "partitioner.depth does not exist: the keys of partitioner are clients, width." in refused

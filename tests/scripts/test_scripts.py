@@ -15,7 +15,7 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables.compare import printed_mean
+from fgl_repro.tables.reference import percent
 from support import helpers
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -55,7 +55,7 @@ def test_splits_count_printed_means_within_their_spread(
     for panel, file, probe in (("seen graph", "1", "seen_graph"), ("unseen nodes", "2a", "unseen_node")):
         row = table.loc[panel, "best"]
         assert (row["splits"], row["mean"], row["std"], row["lowest"], row["highest"]) == (2, 84, 2, 82, 86)
-        paper = printed_mean(f"fedlog/table_{file}.csv", probe, ("cora", 3, "FedAvg"))
+        paper = percent(f"fedlog/table_{file}.csv", probe, ("cora", 3, "FedAvg"))
         assert paper is not None
         assert row["printed"] == pytest.approx(paper, abs=0.005)
         assert row["agrees"] == (abs(84 - paper) <= 4)
@@ -81,7 +81,7 @@ def test_against_paper_averages_what_it_finds(
     assert script("fedlog_against_paper").main() == 0
     last = capsys.readouterr().out.splitlines()[-1].split()
     tables = (("1", "seen_graph"), ("2a", "unseen_node"), ("2b", "missing_class"), ("2c", "new_client"))
-    paper = [printed_mean(f"fedlog/table_{t}.csv", s, ("cora", 3, "FedAvg")) for t, s in tables]
+    paper = [percent(f"fedlog/table_{t}.csv", s, ("cora", 3, "FedAvg")) for t, s in tables]
     gaps = [abs(65 - value) for value in paper if value is not None]
     assert last[:5] == ["lr=0.5", *["65.0"] * 4]
     assert float(last[5]) == pytest.approx(np.mean(gaps), abs=0.06)

@@ -152,8 +152,12 @@ def _node(group: str, option: str) -> DictConfig:
     register()
     GlobalHydra.instance().clear()
     more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in _searched)
+    # Composed alone an option costs a tenth, but Hydra looks for what is composed in our folder only.
+    alone = bool(group) and yaml_files(group)[option].is_relative_to(conf_dir())
+    chosen = [f"{group}={option}"] if group and not alone else []
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        cfg = compose(f"{group}/{option}" if group else "config", overrides=[f"hydra.searchpath=[{more}]"])
+        name = f"{group}/{option}" if alone else "config"
+        cfg = compose(name, overrides=[f"hydra.searchpath=[{more}]", *chosen])
     return cfg if not group else cfg[group]
 
 

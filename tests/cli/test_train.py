@@ -195,6 +195,13 @@ def test_a_reader_that_has_seen_enough(shell: Shell) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_output_is_no_bug(shell: Shell, closed: str) -> None:
+    words = f"{sys.executable} -m fgl_repro.cli.table missing fedlog/1 --datasets cora --clients 3 --seeds 0 {closed}"
+    done = subprocess.run(words, shell=True, env=shell.environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_gpu_is_one_sentence(shell: Shell) -> None:
     said = shell.refused(*TWO_ROUNDS, "runtime.device=cuda", CUDA_VISIBLE_DEVICES="")
     assert "use runtime.device=cpu or auto" in said

@@ -82,6 +82,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "seconds infinite": (lambda c: c["seconds"].update(total=float("inf")), "its seconds are not all finite"),
     "no seconds": (lambda c: c.update(seconds={}), "its seconds lack train or total"),
     "bytes negative": (lambda c: c["bytes"]["rounds"]["up"].update(weights=-1), "its bytes are not all finite"),
+    "test rows of text": (lambda c: c["partition"].update(test_rows=3), "its test_rows are no mapping"),
     "best round after the last": (lambda c: c["selection"].update(best_round=100), "its best round is 100 of 99"),
     "an unknown part": (lambda c: c.update(extra=1), "it has a part extra that no run writes"),
     "format 3": (lambda c: c.update(format=3), "it has format 3, this version reads 1 and 2"),
@@ -133,3 +134,10 @@ def test_notes_of_older_versions_are_read() -> None:
     with pytest.raises(UserError, match="its status is ok"):
         Note.from_json(old | {"status": "ok"})
     assert Note.from_json(replace(note, error="E").as_json()).error == "E"
+
+
+def test_a_number_beyond_all_floats_is_compared() -> None:
+    content = helpers.record(helpers.config()).as_json()
+    content["bytes"]["rounds"]["up"]["weights"] = 10**400
+    content["checksum"] = checksum_of({name: value for name, value in content.items() if name != "checksum"})
+    assert Record.from_json(content).bytes["rounds"]["up"]["weights"] == 10**400

@@ -22,6 +22,9 @@ def exit_status(tool: str, action: Callable[[], int]) -> int:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as in fgl-table list >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     try:
         try:

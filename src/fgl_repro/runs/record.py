@@ -188,7 +188,11 @@ class Record(Note):
             yield "its key is not the digest of its config"
         if digest({name: value for name, value in self.config.items() if name != "seed"}) != self.cell:
             yield "its cell is not the digest of its config without the seed"
-        expected = {"validation", *self.partition.get("test_rows", ())}
+        rows = self.partition.get("test_rows", {})
+        if not isinstance(rows, dict):
+            yield "its test_rows are no mapping"
+            return
+        expected = {"validation", *rows}
         if expected != set(self.metrics) or len(expected) < 2:
             yield f"its probes are {', '.join(sorted(self.metrics)) or 'none'}, not {', '.join(sorted(expected))}"
         for probe, found in self.metrics.items():
@@ -205,7 +209,7 @@ class Record(Note):
         amounts: dict[str, Sequence[float]] = {"bytes": sizes, "seconds": [*self.seconds.values()]}
         amounts["memory"] = [self.peak_memory_mb]
         for name, values in amounts.items():
-            if not all(math.isfinite(value) and value >= 0 for value in values):
+            if not all(0 <= value < math.inf for value in values):
                 yield f"its {name} are not all finite and zero or more"
         if not {"train", "total"} <= self.seconds.keys():
             yield "its seconds lack train or total"

@@ -147,6 +147,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("debug=fast -m seed=0,x", "seed=x: Value 'x'"),
         ("-m seed=0,x", "seed=x: Value 'x'"),
         ("-m method=local,fedpubb", "method=fedpubb does not exist"),
+        ("method=[fedavg,fedprox]", "is a list: give one option, or a sweep over several, as in -m method=a,b"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(shell: Shell, words: str, said: str) -> None:

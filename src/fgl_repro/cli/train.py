@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import Config, conf_dir, key_of, register, search, typed
+from fgl_repro.config import GROUPS, Config, conf_dir, key_of, register, search, typed
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
@@ -157,6 +157,10 @@ def _main() -> int:
     try:
         multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
         sys.argv[1:] = [*multirun, *(word for word in sys.argv[1:] if word not in multirun)]  # wherever it was written
+        for word in sys.argv[1:]:
+            group, _, option = word.partition("=")
+            if group in GROUPS and option.startswith("["):  # Hydra would merge its options into one
+                raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
         if folder := _flags(sys.argv[1:]).config_dir:
             search(folder)
         _hydra_main()

@@ -189,3 +189,11 @@ def test_an_empty_folder_is_no_folder(option: str, capsys: pytest.CaptureFixture
         cli.main(["report", option, ""])
     assert caught.value.code == 2
     assert f"argument {option}: it is empty: name a folder" in capsys.readouterr().err
+
+
+def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["show", "table1", "--records", str(tmp_path / "file" / "records")])
+    assert ended.value.code == 2
+    assert f"argument --records: {tmp_path / 'file'} is no folder" in capsys.readouterr().err

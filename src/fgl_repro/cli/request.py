@@ -99,10 +99,14 @@ def records() -> Path:
 
 
 def folder(text: str) -> Path:
-    """A folder by its name; an empty one, a shell variable that is not set, would be the current folder."""
+    """A folder by its name. An empty one would be the current folder; nothing lies below a file."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty: name a folder")
-    return Path(text)
+    path = Path(text)
+    there = next((each for each in (path, *path.parents) if each.exists()), Path("."))
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is no folder")
+    return path
 
 
 def store(args: argparse.Namespace) -> RecordStore:

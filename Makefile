@@ -20,7 +20,7 @@ comma := ,
 space := $(empty) $(empty)
 # What a variable holds reaches the shell in quotes: it can be no command, whatever it is.
 quoted = '$(subst ','\'',$(1))'
-words = $(foreach word,$(value $(1)),$(call quoted,$(word)))
+quoted_words = $(foreach word,$(value $(1)),$(call quoted,$(word)))
 # "cora pubmed" and "cora,pubmed" are the same; an empty variable gives no option at all
 option = $(if $(strip $(value $(2))),$(1) $(call quoted,$(subst $(space),$(comma),$(strip $(value $(2))))))
 flag = $(if $(filter-out 0 no false,$(strip $(value $(2)))),$(1))
@@ -53,8 +53,8 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(call quoted,$(value PYTHON)) -m venv $(VENV)
 	$(BIN)/python -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fgl_repro needs Python 3.11 or newer: make install PYTHON=python3.11")'
 	@echo "installing into $(VENV): some minutes, once"
-	$(BIN)/python -m pip install $(call words,PIP_ARGS) -qq -c constraints.txt $(call words,TORCH_ARGS) torch
-	$(BIN)/python -m pip install $(call words,PIP_ARGS) -qq -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install $(call quoted_words,PIP_ARGS) -qq -c constraints.txt $(call quoted_words,TORCH_ARGS) torch
+	$(BIN)/python -m pip install $(call quoted_words,PIP_ARGS) -qq -c constraints.txt -e ".[dev]"
 	touch $@
 
 install: $(STAMP) ## make .venv with pinned versions (PYTHON=python3.12, TORCH_ARGS="--index-url ..." if wanted)

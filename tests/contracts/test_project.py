@@ -181,3 +181,11 @@ def test_wheel_holds_the_yaml_files_and_the_stored_data(tmp_path: Path) -> None:
         "tables/reference/fedlog",
     ):
         assert (tmp_path / "out" / "fgl_repro" / path).exists(), path
+
+
+def test_a_bare_install_asks_pip_for_what_is_pinned_and_nothing_else() -> None:
+    command = ["make", "-n", "-B", "install"]
+    shown = subprocess.run(command, cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    found = [shlex.split(line)[4:] for line in shown.splitlines() if "pip install" in line]
+    pinned = ["-qq", "-c", "constraints.txt"]
+    assert found == [[*pinned, "torch"], [*pinned, "-e", ".[dev]"]]

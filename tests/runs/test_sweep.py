@@ -65,10 +65,12 @@ def start_sweep(tmp_path: Path, count: int, jobs: int, seconds: float) -> subpro
     return subprocess.Popen([sys.executable, str(script)], env=environment, text=True, start_new_session=True, **pipes)
 
 
-def wait_for(condition, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
+def wait_for(condition, patience: float = 300.0) -> None:
+    """Come back when it holds; only a machine where nothing moves any more runs into the limit."""
+    end = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        if time.monotonic() > end:
+            raise TimeoutError("waited in vain")
         time.sleep(0.02)
 
 
@@ -158,7 +160,7 @@ def test_kill_and_restart(tmp_path: Path, store: RecordStore, log: Path) -> None
     assert skipped >= len(recorded)
     assert not list(store.folder.glob("*.claim"))
     pids = {int(line.split()[2]) for line in log.read_text().splitlines()}
-    wait_for(lambda: all(gone(pid) for pid in pids), 5)
+    wait_for(lambda: all(gone(pid) for pid in pids))
 
 
 def test_two_sweeps_share_the_work(tmp_path: Path, store: RecordStore, log: Path) -> None:

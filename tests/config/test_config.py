@@ -46,6 +46,7 @@ def another(name: str, value: Any) -> Any:
     special = {
         "protocol.split": [0.5, 0.3, 0.2],
         "protocol.tuning": {"seed": 0, "candidates": {}},
+        "protocol.seeds": [7],
         "runtime.curves": "all",
         "logger.mode": "disabled",
         "logger.entity": "somebody",
@@ -138,7 +139,14 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
     run = build(method=method)
     named = leaves(run)
     assert {"seed", "protocol.lr", "method.variant", "setting.hops"} <= {name for name, counts in named if counts}
-    hidden = {"protocol.name", "protocol.tuning", "protocol.selection", "setting.focus", "paths.records"}
+    hidden = {
+        "protocol.name",
+        "protocol.tuning",
+        "protocol.seeds",
+        "protocol.selection",
+        "setting.focus",
+        "paths.records",
+    }
     assert hidden <= {name for name, counts in named if not counts}
     for name, counts in named:
         if name in ("protocol.batch", "model.fanout") and not run.method.batched:

@@ -219,3 +219,16 @@ def test_a_sweep_is_every_combination_of_one_row(tmp_path: Path) -> None:
     path = written(tmp_path, GRID + "sweep: {method.tau: [1]}\n")
     with pytest.raises(UserError, match="sweep needs one row, not 2"):
         parse(path)
+
+
+def test_a_protocol_that_draws_splits_says_which_seeds_its_tables_run() -> None:
+    spec = load("fedlog/1")
+    assert {protocol: part.seeds for part, protocol in spec.by_protocol()} == {
+        "fedlog": (0, 1, 2),
+        "fedlog_matched": (0, 1, 2),
+        "fedlog_tuned": (0, 1, 2),
+        "fedlog_splits": (1, 2, 3, 4, 5),
+    }
+    part = spec.under("fedlog_splits")
+    seeds = [config.split.seed for config in tables.runs(part.narrow(["cora"], [3], ["fedavg"]), "fedlog_splits")]
+    assert seeds == [1, 2, 3, 4, 5]

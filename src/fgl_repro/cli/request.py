@@ -51,7 +51,8 @@ def _narrowed(spec: TableSpec, args: argparse.Namespace, *axes: Sequence[Any]) -
     protocol = args.protocol or spec.protocols[0]
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
-    return Request(spec, spec.narrow(*axes), protocol)
+    whole = spec.under(protocol)
+    return Request(whole, whole.narrow(*axes), protocol)
 
 
 def several(args: argparse.Namespace) -> list[Request]:
@@ -67,7 +68,8 @@ def several(args: argparse.Namespace) -> list[Request]:
     found = []
     for spec in specs(args.table)[args.table]:
         wanted = {axis: getattr(args, axis) for axis in ("datasets", "clients", "methods", "seeds")}
-        shared = {axis: [item for item in items if item in spec.axes[axis]] for axis, items in wanted.items()}
+        axes = (spec.under(args.protocol) if args.protocol in spec.protocols else spec).axes
+        shared = {axis: [item for item in items if item in axes[axis]] for axis, items in wanted.items()}
         if args.protocol in (None, *spec.protocols) and all(shared[axis] or not wanted[axis] for axis in wanted):
             found.append(_narrowed(spec, args, *shared.values()))
     if not found:

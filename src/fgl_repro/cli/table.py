@@ -260,7 +260,8 @@ def _publish(args: argparse.Namespace) -> int:
         if args.only_records:
             continue
         filled, archive = _filled(args, paper)
-        for item in (item for item in filled if item.spec in specs and item.has_numbers):
+        names = {spec.name for spec in specs}
+        for item in (item for item in filled if item.spec.name in names and item.has_numbers):
             artifact.write(item, args.results / item.place)
         print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
     for path in [] if args.only_records else findings.write_all(args.results):
@@ -275,7 +276,7 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     from fgl_repro.tables import results
 
     store, runs, rounds = request.store(args), request.packed(args, paper), request.packed_curves(args, paper)
-    needed = [results.needed(spec, protocol, store) for spec in specs for protocol in spec.protocols]
+    needed = [results.needed(*pair, store) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for part in needed for key in part})
     count = records.pack((r for key in keys if (r := store.load(key)) is not None), runs)
     print(f"{runs} holds {count} runs.")
@@ -289,7 +290,7 @@ def _filled(args: argparse.Namespace, paper: str) -> tuple[list[Artifact], Archi
     from fgl_repro.tables import artifact
 
     archive = request.archive(args, paper)
-    wanted = [(spec, protocol) for spec in request.specs(paper)[paper] for protocol in spec.protocols]
+    wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
     return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)], archive
 
 
@@ -319,7 +320,7 @@ def _list(args: argparse.Namespace) -> int:
     rows = []
     for paper, specs in request.specs(None).items():
         archive = request.archive(args, paper)
-        for spec, protocol in _watched([(each, protocol) for each in specs for protocol in each.protocols]):
+        for spec, protocol in _watched([pair for each in specs for pair in each.by_protocol()]):
             keys = results.needed(spec, protocol, archive)
             done = sum(archive.enough(key, config.runtime.curves) for key, config in keys.items())
             runs = f"{done} of {len(keys)}" if keys else "needs none"

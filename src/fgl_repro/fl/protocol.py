@@ -38,6 +38,7 @@ class Protocol(Axis):
         features, component: Form of the data that the paper uses; the data sets take theirs from here.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
         ddof: Delta degrees of freedom of the printed std.
+        seeds: Run seeds that its tables ask for; empty: those that each table names.
         tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.
     """
 
@@ -63,6 +64,7 @@ class Protocol(Axis):
     component: str = how("largest")
     selection: str = how("best_validation")
     ddof: int = how(0)
+    seeds: list[int] = field(default_factory=list, metadata={"science": False})
     tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
 
     def check(self) -> None:

@@ -208,6 +208,16 @@ class TableSpec:
         out.runtime.curves = "all" if self.curves else out.runtime.curves
         return out
 
+    def under(self, protocol: str) -> TableSpec:
+        """The table with the seeds that the protocol asks for, where it does."""
+        from fgl_repro.config import unchecked
+
+        return replace(self, seeds=tuple(unchecked(None, protocol=protocol).protocol.seeds) or self.seeds)
+
+    def by_protocol(self) -> list[tuple[TableSpec, str]]:
+        """The table under each of its protocols."""
+        return [(self.under(protocol), protocol) for protocol in self.protocols]
+
     @property
     def axes(self) -> dict[str, Sequence[Any]]:
         """What ``narrow`` can keep of each axis."""

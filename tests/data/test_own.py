@@ -42,8 +42,8 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     assert (first.num_nodes, first.num_edges, first.num_classes, first.num_features) == (3, 2, 3, 5)
     assert first.original_id.tolist() == [0, 1, 2]
     assert Own("raw", "whole").load(tmp_path).num_nodes == 5
-    path = process.cache_path(own, tmp_path)
-    assert json.loads(process.pin_path(path).read_text())["fingerprint"] == first.fingerprint
+    path = own.cache_path(tmp_path)
+    assert json.loads(path.with_suffix(".json").read_text())["fingerprint"] == first.fingerprint
     process.write_cache(path, replace(first, labels=first.labels[::-1].copy()))
     assert own.load(tmp_path).fingerprint == first.fingerprint
     assert "built again" in capsys.readouterr().err

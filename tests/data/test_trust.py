@@ -37,7 +37,7 @@ def test_a_cached_graph_that_is_not_the_published_one_is_never_used(
     change: Callable[[Graph], dict[str, Any]], real_graph: RealGraph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = real_graph("cora")
-    path = process.cache_path(option("dataset", "cora")("row"), tmp_path)
+    path = option("dataset", "cora")("row").cache_path(tmp_path)
     process.write_cache(path, replace(graph, **change(graph)))
     found = load("cora", tmp_path)
     assert (found.fingerprint, found.num_classes) == (graph.fingerprint, graph.num_classes)

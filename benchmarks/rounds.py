@@ -21,7 +21,7 @@ from benchmarks import textbook
 from fgl_repro import config as configs
 from fgl_repro import data
 from fgl_repro.core.device import prepare
-from fgl_repro.federation.partitioners.published import Published
+from fgl_repro.federation.partitioners.metis import Published
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import World

@@ -251,7 +251,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("dataset", "the override 'dataset' cannot be read: "),
         ("protocol.split=3", "protocol.split=3: Invalid value assigned"),
         ("protocol.split=[1,1,1]", "must be three shares"),
-        ("partitioner.clients=0", "give at least one client"),
+        ("partitioner.clients=0", "partitioner.clients=0 is out of range: give at least 1"),
         ("protocol.rounds=0", "protocol.rounds=0 is out of range: give at least 1"),
         ("protocol.lr=nan", "protocol.lr=nan is out of range: give at least 0."),
         ("protocol.split=[nan,0.5,0.5]", "must be three shares"),

@@ -117,10 +117,10 @@ def test_which_nodes_stay_is_drawn_and_repeats(toy_graph: Graph) -> None:
     ("asked", "said"),
     [
         ({"target": 4}, r"setting\.target=4 is no class of toy: give 0 to 3\."),
-        ({"target": -1}, r"setting\.target=-1 is no class"),
+        ({"target": -1}, r"setting\.target=-1 is out of range: give at least 0"),
         ({"rate": 10}, r"setting\.rate=10 leaves nothing to train on: give -9 to 9\."),
         ({"rate": -10}, r"setting\.rate=-10 leaves nothing"),
-        ({"tail_degree": -1}, r"setting\.tail_degree=-1 must not be negative"),
+        ({"tail_degree": -1}, r"setting\.tail_degree=-1 is out of range"),
     ],
 )
 def test_refusals(asked: dict[str, int], said: str, toy_graph: Graph) -> None:

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph, array_hash, induced
 from fgl_repro.federation.partitioners import Membership, edge_cut, louvain
-from fgl_repro.federation.partitioners.dirichlet import Dirichlet
 from fgl_repro.federation.partitioners.louvain import communities
+from fgl_repro.federation.partitioners.random import Dirichlet
 from support.worlds import membership
 
 FACTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "partition_facts.json").read_text())
@@ -183,7 +183,7 @@ def test_louvain_communities_are_merged_whole(real_graph: RealGraph) -> None:
 
 def test_louvain_communities_are_dealt_out_in_random_order(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     found = np.array_split(np.arange(toy_graph.num_nodes), 6)
-    monkeypatch.setattr("fgl_repro.federation.partitioners.louvain_merged.communities", lambda *_: found)
+    monkeypatch.setattr("fgl_repro.federation.partitioners.louvain.communities", lambda *_: found)
     parts = {tuple(membership("louvain_merged", toy_graph, 3, seed).nodes[0].tolist()) for seed in range(5)}
     assert len(parts) > 1
 
@@ -203,7 +203,7 @@ def test_hash_uses_two_bytes_above_256_parts() -> None:
             2,
             r"partitioner louvian does not exist: choose from [a-z_, ]*metis, overlap, published, random\.",
         ),
-        ("random", 0, r"partitioner\.clients=0 is not a federation: give at least one client\."),
+        ("random", 0, r"partitioner\.clients=0 is out of range: give at least 1\."),
         ("overlap", 3, r"overlap makes 5 clients of each part and cannot make 3: choose a multiple of 5"),
         ("louvain_merged", 3, r"toy has \d Louvain communities, too few for 3 parts; lower partitioner\.clients\."),
         ("random", 7, r"toy has 6 nodes, too few for 7 parts; lower partitioner\.clients\."),

@@ -18,11 +18,21 @@ from hypothesis import strategies as st
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import options
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings import common
-from fgl_repro.federation.settings.open_set import crop_nodes
-from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, global_split
+from fgl_repro.federation.settings import fedlog
+from fgl_repro.federation.split import TEST, TRAIN, VALIDATION
 from fgl_repro.federation.world import World
-from support.worlds import HOPS, SPLIT, build, build_or_skip, counts, graphs, probes, random_graph, world_of
+from support.worlds import (
+    HOPS,
+    SPLIT,
+    build,
+    build_or_skip,
+    counts,
+    global_split,
+    graphs,
+    probes,
+    random_graph,
+    world_of,
+)
 
 COUNTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "closed_set_counts.json").read_text())
 RealGraph = Callable[[str], Graph]
@@ -192,7 +202,7 @@ def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops:
     assert sum(facts["sizes"]) == graph.num_nodes - facts["cropped"]
     assert not new & set().union(*own)
     assert "new_client" not in probes(world)
-    cropped = set(np.flatnonzero(crop_nodes(graph.num_nodes, 0.2, seed)).tolist())
+    cropped = set(np.flatnonzero(fedlog.crop_nodes(graph.num_nodes, 0.2, seed)).tolist())
     assert new == cropped
     check_new_nodes(world, own, [cropped | nodes for nodes in own])
     check_new_nodes(world, own, [walk(graph, nodes, hops, cropped | nodes) for nodes in own], "_reached")
@@ -255,9 +265,9 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
     adjacency = sp.csr_matrix((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(12, 12))
     labels = np.array([0, 0, 0, 1, 1, 2, 0, 0, 1, 1, 2, 2])
     graph = Graph("toy", sp.identity(12, format="csr"), adjacency, labels, 3, np.arange(12, dtype=np.int32))
-    parts = common.connected_parts(graph, [np.arange(6), np.arange(6, 12)])
+    parts = fedlog.connected_parts(graph, [np.arange(6), np.arange(6, 12)])
     assert [nodes.tolist() for nodes in parts] == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10, 11]]
-    nodes, removed = common.remove_rarest_class(graph, parts)
+    nodes, removed = fedlog.remove_rarest_class(graph, parts)
     assert removed == [(1, 2), (0, 2)]
     assert [kept.tolist() for kept in nodes] == [[0, 1, 2], [8, 9, 10, 11]]
 
@@ -275,9 +285,9 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
             {"focus": "nope"},
             r"setting\.focus=nope is unknown: choose seen_graph or unseen_node or missing_class or new",
         ),
-        ({"clients": 0}, r"partitioner\.clients=0 is not a federation"),
+        ({"clients": 0}, r"partitioner\.clients=0 is out of range: give at least 1"),
         ({"clients": 60}, r"random has 60 nodes, too few for 61 parts; lower partitioner\.clients"),
-        ({"hops": -1}, r"setting\.hops=-1 must not be negative"),
+        ({"hops": -1}, r"setting\.hops=-1 is out of range: give at least 0"),
         ({"setting": "open_set", "crop": 0.0}, r"setting\.crop=0\.0 holds back no node"),
         ({"setting": "open_set", "crop": 1.0}, r"setting\.crop=1\.0 must be a share of the nodes"),
         ({"ratios": (0.4, 0.4, 0.4)}, r"protocol\.split=\[0\.4, 0\.4, 0\.4\] must be three shares"),

@@ -13,9 +13,9 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.catalog import facts
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.fedpub_draws import COUNTS, ORDER, turns_before
-from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, global_split, released_split
+from fgl_repro.federation.split import COUNTS, ORDER, TEST, TRAIN, VALIDATION, Split, turns_before
 from support import worlds
+from support.worlds import global_split
 
 
 def test_train_comes_first_then_test_then_the_rest() -> None:
@@ -64,7 +64,7 @@ def test_the_released_generator_permutes_for_every_graph_and_client_count_in_tur
         for place, clients in enumerate(counts):
             for name in ORDER:
                 size, order = facts(name).nodes, drawn[name, place]
-                roles = released_split(name, size, (0.2, 0.4, 0.4), 1234, clients, overlap)
+                roles = Split((0.2, 0.4, 0.4), 1234, "fedpub").roles(name, size, clients, overlap)
                 first, second = round(0.2 * size), round(0.2 * size) + round(0.4 * size)
                 assert (roles[order[:first]] == TRAIN).all()
                 assert (roles[order[first:second]] == TEST).all()

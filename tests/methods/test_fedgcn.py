@@ -12,7 +12,7 @@ import torch
 from fgl_repro import config as configs
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings.common import expand, indicator
+from fgl_repro.federation.settings.fedlog import expand, indicator
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.inputs import Inputs
 from fgl_repro.methods.fedgcn import FedGCN

@@ -14,7 +14,7 @@ from fgl_repro import config as configs
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.split import TEST, global_split
+from fgl_repro.federation.split import TEST
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.clients import Clients
@@ -176,7 +176,7 @@ def test_global_graph_is_asked_as_k_copies_would_be(world: World) -> None:
     predicted = model(training.last, view).argmax(-1).flatten()[view.slots].numpy()
     hits = (predicted == probe.graph.labels[probe.rows]).reshape(3, -1).mean(1)
     assert metrics["global_graph"]["last"]["clients"] == pytest.approx(hits.tolist())
-    test = np.flatnonzero(global_split(world.graph.base.num_nodes, SPLIT, 0) == TEST)
+    test = np.flatnonzero(worlds.global_split(world.graph.base.num_nodes, SPLIT, 0) == TEST)
     assert np.array_equal(probe.graph.node[probe.rows], np.tile(test, 3))
     assert np.sum(metrics["global_graph"]["last"]["predicted"]) == len(probe.rows)
 

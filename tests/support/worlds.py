@@ -47,6 +47,11 @@ def world_of(name: str, graph: Graph, clients: int, seed: int = 0, partitioner: 
     return build(name, graph, partitioner, clients, seed, **own.get(name, {}))
 
 
+def global_split(num_nodes: int, ratios: Ratios, seed: int) -> np.ndarray:
+    """Roles as most protocols draw them, by no graph and for no clients in particular."""
+    return Split(ratios, seed).roles("", num_nodes, clients=1, overlapping=False)
+
+
 def probes(world: World) -> dict[str, Probe]:
     return {probe.name: probe for probe in world.probes}
 

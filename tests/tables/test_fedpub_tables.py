@@ -13,7 +13,7 @@ import pytest
 from fgl_repro import config as configs
 from fgl_repro.cli import request
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.partitioners.overlap import Overlap
+from fgl_repro.federation.partitioners.metis import Overlap
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.fl.metrics import measure
 from fgl_repro.runs.store import RecordStore

@@ -69,9 +69,13 @@ class UnionGraph:
     @cached_property
     def class_counts(self) -> np.ndarray:
         """Nodes of each class at each client, int64 ``[K, C]``."""
-        counts = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)
-        np.add.at(counts, (self.owner, self.labels), 1)
-        return counts
+        return self.counts(np.arange(self.num_nodes))
+
+    def counts(self, rows: np.ndarray) -> np.ndarray:
+        """How many of these union nodes are of each class at each client, int64 ``[K, C]``."""
+        table = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)
+        np.add.at(table, (self.owner[rows], self.labels[rows]), 1)
+        return table
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,11 @@ class Probe:
     average: Average = "pooled"
     histogram: bool = False
 
+    @property
+    def counts(self) -> np.ndarray:
+        """Rows of each class at each client, int64 ``[K, C]``."""
+        return self.graph.counts(self.rows)
+
 
 @dataclass(frozen=True)
 class World:
@@ -110,7 +119,7 @@ class World:
     train: np.ndarray
     validation: Probe
     probes: tuple[Probe, ...]
-    missing: tuple[tuple[int, ...], ...]
+    missing: list[list[int]]
     facts: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -128,6 +137,4 @@ class World:
     @cached_property
     def class_counts(self) -> np.ndarray:
         """Training nodes of each class at each client, int64 ``[K, C]``."""
-        counts = np.zeros((self.num_clients, self.graph.base.num_classes), dtype=np.int64)
-        np.add.at(counts, (self.graph.owner[self.train], self.graph.labels[self.train]), 1)
-        return counts
+        return self.graph.counts(self.train)

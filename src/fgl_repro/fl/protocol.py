@@ -9,7 +9,7 @@ from omegaconf import MISSING
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Axis, added, how
-from fgl_repro.federation.split import Split, check_ratios
+from fgl_repro.federation.split import Split
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Protocol(Axis):
     tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
 
     def check(self) -> None:
-        check_ratios(self.split)
+        self.split_of(0)
         self.one_of(
             split_source=("stream", "fedpub"),
             optimiser=("adam", "sgd"),
@@ -86,6 +86,5 @@ class Protocol(Axis):
 
     def split_of(self, seed: int) -> Split:
         """How the world of the run with this seed is drawn."""
-        train, validation, test = self.split
         drawn = self.split_seed + (seed if self.redraw else 0)
-        return Split((train, validation, test), drawn, self.split_source)  # type: ignore[arg-type]
+        return Split(tuple(self.split), drawn, self.split_source)  # type: ignore[arg-type]

@@ -49,8 +49,7 @@ class Partitioner(Option):
     clients: int = 3
 
     def check(self) -> None:
-        if self.clients < 1:
-            raise UserError(f"partitioner.clients={self.clients} is not a federation: give at least one client.")
+        self.at_least(1, "clients")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray | list[np.ndarray], str]:
         """Part of each node ``[N]``, or, where parts may share nodes, the ascending nodes of each; and who says so.

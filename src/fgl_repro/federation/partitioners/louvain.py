@@ -1,16 +1,4 @@
-"""Louvain communities, and FedSage's packing of them into owners of about equal size.
-
-Zhang et al., NeurIPS 2021, section 5.1, say no more than that; the rules are those of the released code. S = N // M:
-
-1. Communities longer than S - 20 nodes are cut into pieces of S - 20 (nodes in the graph's order).
-2. Pieces, longest first, go to the owner at hand. Owners with S nodes or more are done; the next one is at hand while
-   the piece would bring this one to S + 20 or more. The code loops for ever if no owner can take it; here the one with
-   the fewest nodes does.
-3. Class by class, an owner with fewer than two nodes of the class gets one, the last, from each owner with more than
-   two.
-
-The code's Louvain is python-louvain, unseeded; this one is networkx's, with the stream ``louvain`` of the seed.
-"""
+"""Louvain communities, packed into owners or merged at random."""
 
 from __future__ import annotations
 
@@ -20,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fgl_repro.core.streams import stream_seed
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import numpy_rng, stream_seed
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
 
@@ -41,6 +30,20 @@ def communities(graph: Graph, seed: int) -> list[np.ndarray]:
 
 @dataclass
 class Louvain(Partitioner):
+    """FedSage's packing of communities into M owners of about equal size.
+
+    Zhang et al., NeurIPS 2021, section 5.1, say no more. The rules are those of the released code; S = N // M:
+
+    1. Communities longer than S - 20 nodes are cut into pieces of S - 20 (nodes in the graph's order).
+    2. Pieces, longest first, go to the owner at hand. Owners with S nodes or more are done; the next one is at hand
+       while the piece would bring this one to S + 20 or more. The code loops for ever if no owner can take it; here the
+       one with the fewest nodes does.
+    3. Class by class, an owner with fewer than two nodes of the class gets one, the last, from each owner with more
+       than two.
+
+    The code's Louvain is python-louvain, unseeded; this one is networkx's, with the stream ``louvain`` of the seed.
+    """
+
     name: ClassVar[str] = "louvain"
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
@@ -55,6 +58,34 @@ class Louvain(Partitioner):
         for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
             part[nodes] = owner
         return repaired(part, graph.labels, parts), f"{source}, {LEAST} nodes of each class"
+
+
+@dataclass
+class LouvainMerged(Partitioner):
+    """Louvain communities merged at random to the wanted number of clients (FED-PUB, ICML 2023, supplement C.2).
+
+    The supplement says no more than that; the released code has no such generator. Here the communities are dealt out
+    in random order, one to each client in turn, so that clients get equally many communities, not nodes.
+    """
+
+    name: ClassVar[str] = "louvain_merged"
+
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+        """Part of each node, int64 ``[N]``.
+
+        Raises:
+            UserError: There are fewer communities than ``parts``.
+        """
+        found = communities(graph, seed)
+        if len(found) < parts:
+            raise UserError(
+                f"{graph.name} has {len(found)} Louvain communities, too few for {parts} parts; "
+                "lower partitioner.clients."
+            )
+        part = np.empty(graph.num_nodes, dtype=np.int64)
+        for place, number in enumerate(numpy_rng("louvain", seed).permutation(len(found))):
+            part[found[number]] = place % parts
+        return part, f"{len(found)} Louvain communities of networkx {version('networkx')}, merged"
 
 
 def cut(found: list[np.ndarray], most: int) -> list[np.ndarray]:

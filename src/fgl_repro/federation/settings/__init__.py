@@ -1,11 +1,12 @@
-"""Evaluation settings: what clients train on and what is probed. One file a world, found by its name."""
+"""Evaluation settings: what clients train on and what is probed. Each world is found by its name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option, how
 
 if TYPE_CHECKING:
@@ -49,17 +50,7 @@ class Setting(Option):
         raise NotImplementedError(f"the setting {self.name} builds no world")
 
 
-@dataclass
-class WithHops(Setting):
-    """A setting whose clients meet new nodes at test time.
+class NoNewNodes(Setting):
+    """A setting whose clients meet no new nodes at test time."""
 
-    Attributes:
-        hops: Distance h up to which they do.
-    """
-
-    hops: int = 0
-
-    def check(self) -> None:
-        super().check()
-        if self.hops < 0:
-            raise UserError(f"setting.hops={self.hops} must not be negative.")
+    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})

@@ -14,10 +14,8 @@ the rate r runs over -5..5 in tenths of the smallest class and that lambda = 3; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +24,7 @@ from fgl_repro.core.schema import added
 from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
-from fgl_repro.federation.settings import Setting, common
+from fgl_repro.federation.settings import NoNewNodes, common
 from fgl_repro.federation.settings.common import Training
 from fgl_repro.federation.split import TEST, TRAIN, UNUSED, Split
 from fgl_repro.federation.world import Probe, World
@@ -35,7 +33,7 @@ STEPS = 10  # a rate of 1 is one of so many parts of the smallest class
 
 
 @dataclass
-class Imbalance(Setting):
+class Imbalance(NoNewNodes):
     """The reliability study.
 
     Attributes:
@@ -49,7 +47,6 @@ class Imbalance(Setting):
         *("seen_graph", "head_degree", "tail_degree"),
         *("target_head_degree", "target_tail_degree"),
     )
-    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})
 
     target: int = added(0)
     rate: int = added(0)
@@ -57,12 +54,9 @@ class Imbalance(Setting):
 
     def check(self) -> None:
         super().check()
-        if self.target < 0:
-            raise UserError(f"setting.target={self.target} is no class: give the number of one, from 0.")
+        self.at_least(0, "target", "tail_degree")
         if abs(self.rate) >= STEPS:
             raise UserError(f"setting.rate={self.rate} leaves nothing to train on: give {1 - STEPS} to {STEPS - 1}.")
-        if self.tail_degree < 0:
-            raise UserError(f"setting.tail_degree={self.tail_degree} must not be negative.")
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Probes ``seen_graph``, then ``head_degree``, ``tail_degree``, and both for the target class only."""
@@ -74,14 +68,7 @@ class Imbalance(Setting):
         whole = common.training(graph, list(members.nodes), partitioner, split)
         learned = thinned(whole, self.target, self.rate, split.seed)
         probes = (common.seen_graph(learned), *degree_probes(learned, self.target, self.tail_degree))
-        return common.as_world(learned, members, probes, {"train_classes": trained(learned).tolist()})
-
-
-def trained(learned: Training) -> np.ndarray:
-    """Training nodes of each class at each client, int64 ``[K, C]``."""
-    chosen = np.zeros(learned.graph.num_nodes, dtype=bool)
-    chosen[learned.rows(TRAIN)] = True
-    return common.class_counts(learned.graph, chosen)
+        return common.as_world(learned, members, probes, {"train_classes": learned.counts.tolist()})
 
 
 def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
@@ -102,7 +89,7 @@ def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
 def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
     """``whole`` with only so many training nodes of each class as :func:`quotas` says; the others become ``UNUSED``."""
     union, rows = whole.graph, whole.rows(TRAIN)
-    quota = quotas(trained(whole), target, rate).ravel()
+    quota = quotas(whole.counts, target, rate).ravel()
     rank = numpy_rng("imbalance", seed).permutation(union.base.num_nodes)
     cell = union.owner[rows] * union.base.num_classes + union.labels[rows]
     order = np.lexsort((rank[union.node[rows]], cell))

@@ -1,26 +1,53 @@
-"""K parts, nothing removed, nobody new: the subgraph-FL benchmark of FED-PUB (ICML 2023) and most others."""
+"""Worlds of K parts, nothing removed, nobody new."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
-from fgl_repro.federation.settings import Setting, common
-from fgl_repro.federation.split import Split
-from fgl_repro.federation.world import World
+from fgl_repro.federation.settings import NoNewNodes, common
+from fgl_repro.federation.split import TEST, Split
+from fgl_repro.federation.world import Probe, UnionGraph, World
 
 
 @dataclass
-class Plain(Setting):
+class Plain(NoNewNodes):
+    """The subgraph-FL benchmark of FED-PUB (ICML 2023) and most others."""
+
     name: ClassVar[str] = "plain"
-    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Probe ``seen_graph``; every node of a part belongs to its client, isolated ones too."""
         members = partitioner.divide(graph, partitioner.clients, split.seed)
         learned = common.training(graph, list(members.nodes), partitioner, split)
         return common.as_world(learned, members, (common.seen_graph(learned),), {})
+
+
+@dataclass
+class GlobalGraph(NoNewNodes):
+    """FedSage's question: models trained on parts answer for nodes that are queried on the whole graph.
+
+    Zhang et al., NeurIPS 2021, section 5.1: every owner keeps all nodes of its part, links between owners are lost to
+    training, and test nodes of all owners are asked for on the global graph with all its links. Where clients' models
+    differ, the accuracy is the mean over the models.
+
+    Roles are drawn once over the whole graph, so that one model trained on everything (``partitioner.clients=1``) sees
+    the training nodes of all owners and is tested on the same test nodes. The released code draws them by owner and
+    class.
+    """
+
+    name: ClassVar[str] = "global_graph"
+    probes: ClassVar[tuple[str, ...]] = ("global_graph", "seen_graph")
+
+    def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
+        """Probes ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
+        members = partitioner.divide(graph, partitioner.clients, split.seed)
+        learned = common.training(graph, list(members.nodes), partitioner, split)
+        copies = UnionGraph.copies(graph, partitioner.clients)
+        rows = np.flatnonzero(learned.roles[copies.node] == TEST)
+        whole = Probe("global_graph", copies, rows, "clients", histogram=True)
+        return common.as_world(learned, members, (whole, common.seen_graph(learned)), {})

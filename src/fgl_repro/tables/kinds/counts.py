@@ -13,9 +13,7 @@ from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from fgl_repro.federation.world import UnionGraph, World
+    from fgl_repro.federation.world import World
 
 SPLITS = ("train", "valid", "test", "unseen_node", "missing_class")
 SUMS = {"own nodes": ("train", "valid", "test"), "new nodes": ("unseen_node", "missing_class")}
@@ -47,29 +45,19 @@ def counted(world: World) -> Counts:
     probes = {probe.name: probe for probe in world.probes}
     tables = {
         "train": world.class_counts,
-        "valid": _by_class(world.validation.graph, world.validation.rows),
-        "test": _by_class(probes["seen_graph"].graph, probes["seen_graph"].rows),
-        "unseen_node": _by_class(probes["unseen_node"].graph, probes["unseen_node"].rows),
-        "missing_class": _by_class(probes["missing_class"].graph, probes["missing_class"].rows),
+        "valid": world.validation.counts,
+        "test": probes["seen_graph"].counts,
+        "unseen_node": probes["unseen_node"].counts,
+        "missing_class": probes["missing_class"].counts,
     }
     out: Counts = {}
     for split, table in tables.items():
         for name, line in [("Global", table.sum(axis=0)), *((f"Client {k}", line) for k, line in enumerate(table))]:
             out |= {(name, c, split): int(count) for c, count in enumerate(line)}
     if "new_client" in probes:
-        newcomer = _by_class(probes["new_client"].graph, probes["new_client"].rows)[0]
+        newcomer = probes["new_client"].counts[0]
         out |= {("New Client", c, "test"): int(count) for c, count in enumerate(newcomer)}
     return out
-
-
-def _by_class(graph: UnionGraph, rows: np.ndarray) -> np.ndarray:
-    import numpy as np
-
-    from fgl_repro.federation.settings.common import class_counts
-
-    chosen = np.zeros(graph.num_nodes, dtype=bool)
-    chosen[rows] = True
-    return class_counts(graph, chosen)
 
 
 def equal(ours: Counts, theirs: Counts, splits: Sequence[str], clients: str = "Client") -> tuple[int, int]:

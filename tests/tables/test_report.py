@@ -87,7 +87,7 @@ def test_hours_of_recorded_and_missing_runs(tmp_path: Path) -> None:
     for cell in spec.cells():
         for seed, seconds in enumerate((3600.0, 7200.0)):
             store.save(helpers.record(spec.config(cell, "fedlog", seed), seconds={"total": seconds}))
-    tables_ = [tables.fill(part, "fedlog", store) for part in (spec, replace(spec, name="x", table="2"))]
+    tables_ = [tables.fill(part, "fedlog", store) for part in (spec, replace(spec, path=Path("fedlog/2.yaml")))]
     grid = report_time.time_grid(tables_, store)
     line = [cell.strip() for cell in grid.splitlines()[-1].split("|")[1:-1]]
     assert line == [

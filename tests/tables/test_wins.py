@@ -82,7 +82,7 @@ def test_differences_of_rows_are_taken_from_means() -> None:
         for cell in spec.cells()
     }
     table = Grid(spec, "fedlog", "best", 0, results)
-    line = spec.differences[0]
+    (line,) = spec.differences.values()
     assert tables.signed(tables.row_gap(table, line, spec.panels[0], "cora", 3, "best")) == "+2.50"
     assert tables.row_gap(table, line, spec.panels[0], "cora", 3, "last") is None
     part = table.narrowed(spec.narrow(methods=[degree.id]))

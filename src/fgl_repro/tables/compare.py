@@ -230,19 +230,15 @@ def differences(table: Grid) -> str:
     """The lines a table prints below its rows, beside the same differences of the printed numbers."""
     spec, body = table.spec, []
     by_id = {row.id: row for row in spec.rows}
-    for line in spec.differences:
+    for name, pair in spec.differences.items():
         for dataset in spec.datasets:
             for clients in spec.clients:
                 for panel in spec.panels:
-                    ours = [signed(row_gap(table, line, panel, dataset, clients, s)) for s in ("best", "last")]
-                    found = [
-                        reference.of(Cell(panel, by_id[i], dataset, clients))
-                        for i in (line.more, line.less)
-                        if i in by_id
-                    ]
+                    ours = [signed(row_gap(table, pair, panel, dataset, clients, s)) for s in ("best", "last")]
+                    found = [reference.of(Cell(panel, by_id[i], dataset, clients)) for i in pair if i in by_id]
                     more, less = found if len(found) == 2 else (None, None)
                     theirs = signed(100 * (more.mean - less.mean)) if more and less else ""
-                    body.append([line.name, f"{spelled(dataset)} {clients}", panel.title, theirs, *ours])
+                    body.append([name, f"{spelled(dataset)} {clients}", panel.title, theirs, *ours])
     return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.tables.spec import Cell
+from fgl_repro.tables.spec import Cell, Panel
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,14 @@ def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | Non
     return None if found is None or found.suspect else 100 * found.mean
 
 
+def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
+    """The paper's accuracies for a panel."""
+    where = panel.reference
+    return accuracies(where.file, where.setting or panel.probe, where.rows) if where else {}
+
+
 def of(cell: Cell) -> Reference | None:
     """The paper's number for a cell, if it has one."""
-    panel = cell.panel
-    if not panel.reference:
-        return None
-    found = accuracies(panel.reference, panel.reference_setting, panel.reference_rows)
+    found = of_panel(cell.panel)
     places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
     return next((found[place] for place in places if place in found), None)

@@ -18,7 +18,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables.spec import Cell, Panel, RowDifference, TableSpec
+from fgl_repro.tables.spec import Cell, Panel, TableSpec
 
 if TYPE_CHECKING:
     from fgl_repro.config import Config
@@ -211,12 +211,12 @@ def exact(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
 
 
-def row_gap(table: Grid, line: RowDifference, panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
-    """A difference of two rows in points; None where one of them has no number."""
+def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
+    """The first row minus the second in points; None where one of them has no number."""
     by_id = {row.id: row for row in table.spec.rows}
-    if line.more not in by_id or line.less not in by_id:
+    if not set(pair) <= set(by_id):
         return None
-    cells = [Cell(panel, by_id[name], dataset, clients) for name in (line.more, line.less)]
+    cells = [Cell(panel, by_id[name], dataset, clients) for name in pair]
     more, less = (table.results[cell].at(selection) for cell in cells)
     return None if more is None or less is None else 100 * (more.mean - less.mean)
 

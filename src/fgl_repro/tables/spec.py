@@ -1,26 +1,57 @@
 """A paper's table or figure as data, and the grid of runs that it asks for.
 
-The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files.
+The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files. The fields of
+these classes are the entries of ``conf/table``, and their types are what pydantic checks when one is read.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+
+from fgl_repro.config import Config, build, options, unchecked
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import NAMES, facts
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
-    from fgl_repro.federation.settings import Setting
+from fgl_repro.federation.settings import Setting
+from fgl_repro.fl.metrics import METRICS
 
 ACCURACY = "accuracy"
+
+T = TypeVar("T")
+
+
+def _among(names: Callable[[], Iterable[str]]) -> AfterValidator:
+    """Refuses a word that is none of ``names()``."""
+
+    def known(word: str) -> str:
+        if word not in names():
+            raise ValueError(f"choose from {', '.join(names())}")
+        return word
+
+    return AfterValidator(known)
+
+
+def _option(group: str) -> AfterValidator:
+    return _among(lambda: options(group))
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values or len(set(values)) < len(values):
+        raise ValueError("give at least one, each once")
+    return values
+
+
+Several = Annotated[tuple[T, ...], AfterValidator(_distinct)]
+Whole = Annotated[int, Field(strict=True)]
 
 
 def spelled(dataset: str) -> str:
@@ -28,27 +59,38 @@ def spelled(dataset: str) -> str:
     return facts(dataset).display if dataset in NAMES else dataset
 
 
+def place(dataset: str, clients: int) -> str:
+    """``Cora, 3 clients``: a column of a table."""
+    return f"{spelled(dataset)}, {clients} clients"
+
+
+class Entries:
+    """What a yaml says; it may say nothing else."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+
 @dataclass(frozen=True)
-class Row:
+class Row(Entries):
     """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found.
 
-    ``key`` tells apart rows of one method and variant that differ in other overrides.
+    ``id``, ``fedpub-release`` unless the yaml says otherwise, is what ``--methods`` and results call it; it tells apart
+    rows of one method and variant that differ in other overrides.
     """
 
     name: str
-    method: str
+    method: Annotated[str, _option("method")]
     overrides: dict[str, Any] = field(default_factory=dict, hash=False)
-    key: str = ""
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        usual = f"{self.method}-{self.variant}" if self.variant else self.method
+        object.__setattr__(self, "id", self.id or usual)
 
     @property
     def variant(self) -> str:
         """Version of the method, where the row names one."""
         return str(self.overrides.get("method.variant", ""))
-
-    @property
-    def id(self) -> str:
-        """``fedpub-release``: what ``--methods`` and results call this row."""
-        return self.key or (f"{self.method}-{self.variant}" if self.variant else self.method)
 
     @property
     def label(self) -> str:
@@ -66,38 +108,30 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
     return rows
 
 
-class Options(dict[str, Any]):
-    """What a kind of table needs besides, as a yaml says it; the sentence for what it does not say names the yaml."""
+@dataclass(frozen=True)
+class Printed(Entries):
+    """Where the printed numbers of a panel are.
 
-    def __init__(self, values: Mapping[str, Any], of: str) -> None:
-        super().__init__(values)
-        self._of = of
+    Attributes:
+        file: Tidy CSV below ``fgl_repro/tables/reference``.
+        setting: Value of its ``setting`` column; empty: the panel's probe.
+        rows: Its column by which a row's name is found: ``method``, ``variant``, or both as ``method+variant``.
+    """
 
-    def __missing__(self, name: str) -> Any:
-        raise UserError(f"{self._of} lacks options.{name}, which its kind needs: see another table of that kind.")
+    file: str
+    setting: str = ""
+    rows: str = "method"
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A part of a table with one probe of one setting.
-
-    Attributes:
-        name: As printed, e.g. ``2a``.
-        setting: Option of ``conf/setting`` whose runs are read.
-        probe: Which of the run's probes.
-        reference: Tidy CSV of the printed numbers, below ``fgl_repro/reference``; empty where none are printed.
-        reference_setting: Value of that CSV's ``setting`` column.
-        reference_rows: Column of that CSV by which a row's name is found: ``method``, ``variant``, or both as
-            ``method+variant``.
-    """
+class Panel(Entries):
+    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``."""
 
     name: str
     title: str
-    setting: str
+    setting: Annotated[str, _option("setting")]
     probe: str
-    reference: str = ""
-    reference_setting: str = ""
-    reference_rows: str = "method"
+    reference: Printed | None = None
 
 
 @dataclass(frozen=True)
@@ -111,24 +145,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class RowDifference:
-    """A line that a table prints below its rows: row ``more`` minus row ``less`` (their ids), in points."""
-
-    name: str
-    more: str
-    less: str
-
-
-@dataclass(frozen=True)
-class TableSpec:
+class TableSpec(Entries):
     """A table or figure, as ``conf/table/<paper>/<number>.yaml`` describes it.
 
     Attributes:
-        name: What users call the table: ``fedlog/1``, ``fedlog/fig9``.
-        paper: Folder of the yaml.
+        path: That yaml. Its folder is the paper, its name the number in the paper (``fig9``: Figure 9).
         display: The paper's name in print: ``FedLoG``.
-        table: Its number in the paper.
-        sort: ``table`` or ``figure``.
         kind: What its numbers are: ``accuracy``, or a module of ``fgl_repro.tables.kinds``.
         columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
         sweep: Dotted overrides and the values they take: ``rows`` holds the one row of the yaml with every combination.
@@ -136,33 +158,51 @@ class TableSpec:
         curves: Whether it is read from every probe in every round, which a run keeps only if asked.
         proposed: The paper's own method, where rows compare methods.
         note: What a reader must know: how the printed thing was understood, where it is read from.
+        differences: Lines that a table prints below its rows: the first of two rows (their ids) minus the second.
         options: Whatever the kind needs besides.
     """
 
-    name: str
-    paper: str
+    path: Path
     display: str
-    table: str
     title: str
-    rows: tuple[Row, ...]
-    datasets: tuple[str, ...]
-    clients: tuple[int, ...]
-    seeds: tuple[int, ...]
-    partitioner: str
-    protocols: tuple[str, ...]
-    metric: str
-    format: str
-    panels: tuple[Panel, ...]
-    sort: str = "table"
+    datasets: Several[Annotated[str, _option("dataset")]]
+    clients: Several[Annotated[Whole, Field(ge=1)]]
+    seeds: Several[Annotated[Whole, Field(ge=0)]]
+    partitioner: Annotated[str, _option("partitioner")]
+    protocols: Several[Annotated[str, _option("protocol")]]
+    rows: tuple[Row, ...] = ()
+    panels: tuple[Panel, ...] = ()
     kind: str = ACCURACY
-    model: str = "auto"
-    columns: str = "clients"
+    metric: Annotated[str, _among(lambda: METRICS)] = ACCURACY
+    format: Literal["percent", "fraction"] = "percent"
+    model: Annotated[str, _option("model")] = "auto"
+    columns: Literal["clients", "panels"] = "clients"
     sweep: dict[str, list[Any]] = field(default_factory=dict, hash=False)
     curves: bool = False
     proposed: str = ""
-    note: str = ""
-    differences: tuple[RowDifference, ...] = ()
+    note: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
+    differences: dict[str, list[str]] = field(default_factory=dict, hash=False)
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def name(self) -> str:
+        """What users call it: ``fedlog/1``, ``fedlog/fig9``."""
+        return f"{self.paper}/{self.path.stem}"
+
+    @property
+    def paper(self) -> str:
+        """``fedlog``."""
+        return self.path.parent.name
+
+    @property
+    def sort(self) -> str:
+        """``table`` or ``figure``."""
+        return "figure" if self.path.stem.startswith("fig") else "table"
+
+    @property
+    def table(self) -> str:
+        """Its number in the paper."""
+        return self.path.stem.removeprefix("fig")
 
     @property
     def heading(self) -> str:
@@ -179,13 +219,27 @@ class TableSpec:
         """``table_9``: what its files are called."""
         return f"{self.sort}_{self.table}"
 
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Data sets and client counts: the columns of a panel."""
+        return list(product(self.datasets, self.clients))
+
+    def option(self, name: str) -> Any:
+        """An entry of ``options`` that the kind cannot do without.
+
+        Raises:
+            UserError: The yaml does not say it.
+        """
+        if name not in self.options:
+            raise UserError(
+                f"the table {self.path} lacks options.{name}, which its kind needs: see another table of that kind."
+            )
+        return self.options[name]
+
     def cells(self) -> Iterator[Cell]:
         """Every number of the table: by panel, data set, clients, row."""
-        for panel in self.panels:
-            for dataset in self.datasets:
-                for clients in self.clients:
-                    for row in self.rows:
-                        yield Cell(panel, row, dataset, clients)
+        for panel, (dataset, clients), row in product(self.panels, self.places, self.rows):
+            yield Cell(panel, row, dataset, clients)
 
     def config(self, cell: Cell, protocol: str, seed: int) -> Config:
         """The run of ``cell`` at ``seed``, before any tuning.
@@ -193,10 +247,16 @@ class TableSpec:
         Raises:
             UserError: The setting of the cell has no such probe.
         """
-        overrides = json.dumps(cell.row.overrides)  # which can be looked up, lists and all
-        axes = (self.partitioner, protocol, self.model)
-        shared = _same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels))
-        base = _built(cell.row.method, overrides, cell.dataset, cell.clients, shared, *axes)
+        base = _built(
+            json.dumps(cell.row.overrides),  # which can be looked up, lists and all
+            dataset=cell.dataset,
+            partitioner=self.partitioner,
+            clients=cell.clients,
+            setting=_same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels)),
+            protocol=protocol,
+            model=self.model,
+            method=cell.row.method,
+        )
         if cell.panel.probe not in base.setting.probes:
             probes = ", ".join(base.setting.probes)
             raise UserError(
@@ -210,8 +270,6 @@ class TableSpec:
 
     def under(self, protocol: str) -> TableSpec:
         """The table with the seeds that the protocol asks for, where it does."""
-        from fgl_repro.config import unchecked
-
         return replace(self, seeds=tuple(unchecked(None, protocol=protocol).protocol.seeds) or self.seeds)
 
     def by_protocol(self) -> list[tuple[TableSpec, str]]:
@@ -222,7 +280,7 @@ class TableSpec:
     def axes(self) -> dict[str, Sequence[Any]]:
         """What ``narrow`` can keep of each axis."""
         methods = {row.method for row in self.rows} | {row.id for row in self.rows}
-        return {"datasets": self.datasets, "clients": self.clients, "seeds": self.seeds, "methods": sorted(methods)}
+        return {"datasets": self.datasets, "clients": self.clients, "methods": sorted(methods), "seeds": self.seeds}
 
     def narrow(
         self,
@@ -236,8 +294,10 @@ class TableSpec:
         Raises:
             UserError: A list holds something that the table does not have.
         """
-        for axis, wanted in (("datasets", datasets), ("clients", clients), ("seeds", seeds), ("methods", methods)):
-            self._within(axis, wanted, self.axes[axis])
+        for (axis, has), wanted in zip(self.axes.items(), (datasets, clients, methods, seeds), strict=True):
+            for item in wanted:
+                if item not in has:
+                    raise UserError(f"{self.name} has no {axis} {item}: choose from {', '.join(map(str, has))}.")
         return replace(
             self,
             datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
@@ -251,55 +311,26 @@ class TableSpec:
 
         The shorter runs have keys of their own, so they can never be taken for the table's.
         """
-        from fgl_repro.core.registry import options
 
         def short(row: Row) -> Row:
-            quick = {f"method.{name}": value for name, value in options("method")[row.method].quick.items()}
+            quick = {f"method.{name}": value for name, value in registry.options("method")[row.method].quick.items()}
             return replace(row, overrides={"protocol.rounds": 2, **quick, **row.overrides})
 
         rows = tuple(map(short, self.rows))
         return replace(self, rows=rows, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])
 
-    def _within(self, axis: str, wanted: Sequence[Any], has: Sequence[Any]) -> None:
-        for item in wanted:
-            if item not in has:
-                choices = ", ".join(map(str, has))
-                raise UserError(f"{self.name} has no {axis} {item}: choose from {choices}.")
-
 
 def _setting(option: str) -> Setting:
-    from fgl_repro.config import unchecked
-
     return unchecked(None, setting=option).setting
 
 
 @cache
-def _same_world(option: str, options: tuple[str, ...]) -> str:
-    """The first of ``options`` that differs from ``option`` in nothing but its focus: their runs are composed once."""
+def _same_world(option: str, every: tuple[str, ...]) -> str:
+    """The first of ``every`` that differs from ``option`` in nothing but its focus: their runs are composed once."""
     own = _setting(option)
-    return next(other for other in options if replace(_setting(other), focus=own.focus) == own)
+    return next(other for other in every if replace(_setting(other), focus=own.focus) == own)
 
 
 @cache
-def _built(
-    method: str,
-    overrides: str,
-    dataset: str,
-    clients: int,
-    setting: str,
-    partitioner: str,
-    protocol: str,
-    model: str,
-) -> Config:
-    from fgl_repro.config import build
-
-    return build(
-        json.loads(overrides),
-        dataset=dataset,
-        partitioner=partitioner,
-        clients=clients,
-        setting=setting,
-        protocol=protocol,
-        model=model,
-        method=method,
-    )
+def _built(overrides: str, **choices: str | int) -> Config:
+    return build(json.loads(overrides), **choices)

@@ -61,7 +61,7 @@ def _means(table: Grid, panel: Panel, row: Row, selection: str) -> dict[tuple[st
 
 def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
     """Columns in which the paper prints its own method above every other (misprints aside), and all columns."""
-    numbers = reference.accuracies(panel.reference, panel.reference_setting) if panel.reference else {}
+    numbers = reference.of_panel(panel)
     above = columns = 0
     for (dataset, clients, name), own in numbers.items():
         if name == spec.proposed and dataset in spec.datasets and clients in spec.clients:

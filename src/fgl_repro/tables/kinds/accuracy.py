@@ -85,8 +85,8 @@ def _across_panels(table: Grid, dataset: str, clients: int, selection: str) -> l
         ]
         for row in table.spec.rows
     ]
-    for line in table.spec.differences:
-        lines.append([line.name, *(signed(row_gap(table, line, p, dataset, clients, selection)) for p in panels)])
+    for name, pair in table.spec.differences.items():
+        lines.append([name, *(signed(row_gap(table, pair, p, dataset, clients, selection)) for p in panels)])
     return lines
 
 

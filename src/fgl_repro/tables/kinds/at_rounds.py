@@ -20,7 +20,7 @@ from fgl_repro.tables.spec import TableSpec
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
     rows: list[dict[str, Any]] = []
-    grids, bare, wanted, rounds = [], 0, len(spec.seeds), [int(number) for number in spec.options["rounds"]]
+    grids, bare, wanted, rounds = [], 0, len(spec.seeds), [int(number) for number in spec.option("rounds")]
     paper = by_round(spec)
     for title, cells in common.columns(spec):
         body = []
@@ -50,7 +50,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:
     """The paper's numbers by row and round; a row is named by its variant, or else by its method."""
     out = {}
-    for line in reference.lines(spec.options["reference"]):
+    for line in reference.lines(spec.option("reference")):
         *which, number = line["variant"].split(";")
         out[which[0] if which else line["method"], int(number.removeprefix("epoch="))] = float(line["value"])
     return out

@@ -45,7 +45,7 @@ def _line(spec: TableSpec, protocol: str, cell: Cell, source: Source) -> dict[st
     found = {name: common.stat([megabytes(r, *part) for r in records]) for name, part in sums.items()}
     return {
         "found": found,
-        "paper": reference.numbers(spec.options["reference"], "method", metric=METRIC).get(cell.row.name),
+        "paper": reference.numbers(spec.option("reference"), "method", metric=METRIC).get(cell.row.name),
     }
 
 

@@ -27,7 +27,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
-        found = reference.numbers(spec.options["reference"], "client", "class", "split", value="count")
+        found = reference.numbers(spec.option("reference"), "client", "class", "split", value="count")
         theirs = {place: int(count) for place, count in found.items()}
         for clients in spec.clients:
             world = common.world_of(common.example(spec, dataset, clients, protocol))

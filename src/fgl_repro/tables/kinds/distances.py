@@ -21,13 +21,13 @@ GRAPHS = ("mended", "original")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A line a cell: both distances and their ratio, ours and printed."""
-    printed = reference.numbers(spec.options["reference"], "dataset", "n_clients", "variant")
+    printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
     theirs = {(*place, graph.partition(" ")[0]): value for (*place, graph), value in printed.items()}
     rows: list[dict[str, Any]] = []
     body, wanted = [], len(spec.seeds)
     for cell in spec.cells():
         told = [
-            distance[spec.options["nodes"]]
+            distance[spec.option("nodes")]
             for record in common.recorded(spec, cell, protocol, source)
             if (distance := record.fact("distance")) is not None
         ]

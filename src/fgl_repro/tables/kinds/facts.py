@@ -44,7 +44,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     rows: list[dict[str, Any]] = []
     found: Found = {}
     grids, wanted = [], len(spec.seeds)
-    metrics = dict(spec.options["facts"])
+    metrics = dict(spec.option("facts"))
     for title, cells in common.columns(spec):
         body = []
         for cell in cells:
@@ -78,8 +78,8 @@ def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, uni
 
 def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
     """The paper's number of a row."""
-    scenario = spec.options["scenario"]
-    for line in reference.lines(spec.options["reference"]):
+    scenario = spec.option("scenario")
+    for line in reference.lines(spec.option("reference")):
         place = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
         if place == (cell.dataset, cell.clients, scenario, cell.row.name, metric):
             std = float(line["std"]) if line["std"] else None
@@ -89,8 +89,8 @@ def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
 
 def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
     """A line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
-    columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.options["charts"]]
-    metrics = list(spec.options["facts"])
+    columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.option("charts")]
+    metrics = list(spec.option("facts"))
     figure.set_size_inches(1.2 + 3.6 * len(columns), 1.3 + 2.5 * len(metrics))
     grid = figure.subplots(len(metrics), len(columns), squeeze=False, sharey="row", sharex="col")
     for line, metric in zip(grid, metrics, strict=True):

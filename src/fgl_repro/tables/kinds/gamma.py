@@ -20,13 +20,13 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     for title, cells in common.columns(spec):
         lines, body = _column(spec, cells, protocol, source)
         rows += lines
-        grids.append(f"### {title}, client {spec.options['client']}\n\n{body}")
+        grids.append(f"### {title}, client {spec.option('client')}\n\n{body}")
     return Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
 
 
 def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -> tuple[list[dict[str, Any]], str]:
     """CSV lines and grid of one data set and client count; ``cells`` are the variants."""
-    client, wanted = int(spec.options["client"]), len(spec.seeds)
+    client, wanted = int(spec.option("client")), len(spec.seeds)
     nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
     found = [dict(enumerate(gammas(spec, cell, protocol, source), 1)) for cell in cells]
     paper_nodes, paper_gamma = by_class(spec, "n_nodes"), by_class(spec, "gamma_final_round")
@@ -47,7 +47,7 @@ def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -
 
 def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:
     """Gamma of the client for each class, over seeds; empty where no record has any."""
-    client = int(spec.options["client"])
+    client = int(spec.option("client"))
     found = [record.fact("gamma") for record in common.recorded(spec, cell, protocol, source)]
     return [common.stat(values) for values in zip(*(gamma[client] for gamma in found if gamma), strict=True)]
 
@@ -60,5 +60,5 @@ def training_nodes(spec: TableSpec, dataset: str, clients: int, protocol: str, c
 
 def by_class(spec: TableSpec, metric: str) -> dict[int, float]:
     """Printed numbers by class, counted from 1 as there."""
-    found = reference.numbers(spec.options["reference"], "variant", metric=metric)
+    found = reference.numbers(spec.option("reference"), "variant", metric=metric)
     return {int(variant.rpartition("class=")[2]): value for variant, value in found.items()}

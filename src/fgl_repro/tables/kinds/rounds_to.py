@@ -44,7 +44,7 @@ def first(curve: Sequence[float | None], target: float) -> int | None:
 
 def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reached:
     """When the runs of a cell got to ``options.target``."""
-    target = float(spec.options["target"])
+    target = float(spec.option("target"))
     rounds, costs, there, bare = [], [], 0, 0
     for record in common.recorded(spec, cell, protocol, source):
         curve = source.curves(record.key).get(cell.panel.probe, [])
@@ -61,7 +61,7 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Methods down; rounds and megabytes beside the printed ones."""
     rows, grids, bare, wanted = [], [], 0, len(spec.seeds)
-    file = spec.options["reference"]
+    file = spec.option("reference")
     printed = {metric: reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)}
     for title, cells in common.columns(spec):
         body = []
@@ -84,7 +84,7 @@ def _there(found: Reached) -> str:
 
 
 def _numbers(spec: TableSpec, cell: Cell, found: Reached, paper: Sequence[float | None]) -> dict[str, object]:
-    out: dict[str, object] = {"probe": cell.panel.probe, "target": spec.options["target"]}
+    out: dict[str, object] = {"probe": cell.panel.probe, "target": spec.option("target")}
     for name, value in (("rounds", found.rounds), ("mb", found.megabytes)):
         out[name] = decimal(value.mean if value else None, 6)
         out[f"{name}_std"] = decimal(value.std if value else None, 6)

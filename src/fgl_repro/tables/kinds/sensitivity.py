@@ -29,7 +29,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
     table = tables.fill(spec, protocol, source)
     rows, points = lines(table), table
-    if set(spec.sweep) != {spec.options["axis"]}:
+    if set(spec.sweep) != {spec.option("axis")}:
         points = averaged(table, source)
         rows += lines(points)
     done, wanted = tables.tally(points)
@@ -48,7 +48,7 @@ def averaged(table: Grid, source: Source) -> Grid:
 
     A seed counts where all of them have a number.
     """
-    spec, axis = table.spec, table.spec.options["axis"]
+    spec, axis = table.spec, table.spec.option("axis")
     by_seed = [tables.fill(replace(spec, seeds=(seed,)), table.protocol, source).results for seed in spec.seeds]
     groups: dict[Any, list[Row]] = {}
     for row in spec.rows:
@@ -80,7 +80,7 @@ def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> R
 
 def draw(figure: Figure, table: Grid) -> None:
     """A series a probe."""
-    spec, axis = table.spec, table.spec.options["axis"]
+    spec, axis = table.spec, table.spec.option("axis")
 
     def series(dataset: str, clients: int) -> Iterator[tuple[str, list[charts.Point]]]:
         for panel in spec.panels:
@@ -88,4 +88,4 @@ def draw(figure: Figure, table: Grid) -> None:
             yield panel.title, [p for x, cell in enumerate(cells) for p in probes.point(table, cell, x)]
 
     across = [str(row.overrides[axis]) for row in spec.rows]
-    probes.draw(figure, spec, charts.band, series, across, str(spec.options["label"]))
+    probes.draw(figure, spec, charts.band, series, across, str(spec.option("label")))

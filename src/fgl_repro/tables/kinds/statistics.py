@@ -17,7 +17,7 @@ QUANTITIES = ("nodes", "edges", "features", "classes")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Data sets down; per quantity the printed number, the whole graph's, the largest component's."""
-    paper = reference.numbers(spec.options["reference"], "dataset", "split", value="count")
+    paper = reference.numbers(spec.option("reference"), "dataset", "split", value="count")
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:

@@ -23,11 +23,11 @@ DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
-    paper = reference.numbers(spec.options["reference"], "dataset", "scenario", "n_clients", "metric")
+    paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
     reasons = {dataset: sought(common.example(spec, dataset, 1, protocol))[1] for dataset in spec.datasets}
     blank = [f"{spelled(dataset)} is left blank: {reason}." for dataset, reason in reasons.items() if reason]
-    for scenario, said in spec.options["scenarios"].items():
+    for scenario, said in spec.option("scenarios").items():
         body: list[list[object]] = []
         same = dict.fromkeys(DIGITS, (0, 0))
         for dataset in spec.datasets:

@@ -15,13 +15,10 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
-from fgl_repro.methods.fedgcn.halo import widened
-from fgl_repro.methods.fedgnn import FedGNN
-from fgl_repro.methods.fedlog import matching, prototypes
-from fgl_repro.methods.fedlog.messages import Knowledge
-from fgl_repro.methods.fedlog.method import FedLoG
-from fgl_repro.methods.fedlog.training import Lesson
-from fgl_repro.methods.fedlog.warmup import WarmUp
+from fgl_repro.methods.fedgnn import FedGNN, widened
+from fgl_repro.methods.fedlog import prompts, prototypes
+from fgl_repro.methods.fedlog.method import FedLoG, Knowledge
+from fgl_repro.methods.fedlog.training import Lesson, WarmUp
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.methods.fedpub.method import Upload
 from fgl_repro.methods.fedsageplus import generators
@@ -80,7 +77,7 @@ def test_fedprox_adds_half_mu_times_the_squared_distance_from_what_was_received(
 
 
 def test_fedgnn_knows_an_edge_once(toy_graph: Graph) -> None:
-    graph = widened(world_of("plain", toy_graph, 5, partitioner="overlap").graph).graph
+    graph, _ = widened(world_of("plain", toy_graph, 5, partitioner="overlap").graph)
     assert set(graph.adjacency.data) == {1.0}
     assert FedGNN().variant == "gradients"
 
@@ -147,15 +144,15 @@ def test_releases_round_or_truncate_what_they_hang(
     config = make_config(name, "release", **{"method.warmup": 0, "method.generator_epochs": 0})
     clients = make_clients(world, config)
     assert isinstance(config.method, FedSagePlus)
-    bench = generators.Workshop(config.method, clients, np.zeros((0, 2))).open(0)
+    bench = generators.Workshop(config.method, clients, np.zeros((0, 2))).bench(range(3))
     parents, _ = bench.mend()
-    assert len(parents) == (len(bench.impaired.nodes) if hung else 0)
+    assert len(parents) == (len(bench.impaired.local.nodes) if hung else 0)
 
 
 def test_a_shared_generator_is_one_for_all(world: World) -> None:
     config = make_config("fedsageplus", "paper", **{"method.shared": True})
     clients = make_clients(world, config)
-    bench = generators.Workshop(config.method, clients, np.zeros((4, 2))).open(0)
+    bench = generators.Workshop(config.method, clients, np.zeros((4, 2))).bench(range(3))
     assert not torch.equal(bench.params["F1"][0], bench.params["F1"][1])
     bench.epoch(0)
     for value in bench.params.values():
@@ -214,10 +211,10 @@ def test_fedlog_teaches_global_nodes_from_round_1(world: World, monkeypatch: pyt
 def test_fedlogs_generators_have_no_mean_to_match_where_nobody_is_near(world: World) -> None:
     _, clients, _ = started(world, "fedlog", "paper")
     encoder = prototypes.net_of(clients).encoder
-    here = matching.Surroundings.of(encoder, clients.views, world.graph, world.train)
+    here = prompts.Surroundings.of(encoder, clients.views, world.graph, world.train)
     degree = here.degree.clone()
     degree[0] = 0
-    loss = matching.feature_loss(replace(here, degree=degree), torch.ones_like(here.x))
+    loss = prompts.feature_loss(replace(here, degree=degree), torch.ones_like(here.x))
     assert loss[0] == 0
     assert (loss[1:] > 0).all()
 

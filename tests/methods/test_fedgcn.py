@@ -15,8 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.settings.fedlog import expand, indicator
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.inputs import Inputs
-from fgl_repro.methods.fedgcn import FedGCN
-from fgl_repro.methods.fedgcn.halo import halo_of
+from fgl_repro.methods.fedgcn import FedGCN, Halo
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.ops import stack
@@ -114,17 +113,17 @@ def test_halo_sizes_are_the_published_ones(real_graph: Callable[..., Graph]) -> 
         nodes = list(members.nodes[:3])
         known = ~indicator(list(members.nodes[3:]), graph.num_nodes)
         union = UnionGraph.induced(graph, nodes)
-        assert halo_of(union, 1).ring.tolist() == one
+        assert Halo.of(union, 1).ring.tolist() == one
         start = indicator(nodes, graph.num_nodes)
         through_all = expand(graph.adjacency, start, 2) & ~start & known
         assert through_all.sum(0).tolist() == two
         joint = expand(graph.adjacency, start, 2, through=known[:, 0]) & ~start
-        assert halo_of(union, 2).ring.tolist() == joint.sum(0).tolist()
+        assert Halo.of(union, 2).ring.tolist() == joint.sum(0).tolist()
 
 
 def test_bytes_of_the_exchange(world: World) -> None:
     config = configs.build(dataset="cora", method="fedgcn", overrides={"protocol.rounds": 1, "model.hidden": 8})
     ledger = federate(config, world, CPU)[0].ledger.as_dict()
-    own, ring = world.graph.num_nodes, int(halo_of(world.graph, 1).ring.sum())
+    own, ring = world.graph.num_nodes, int(Halo.of(world.graph, 1).ring.sum())
     expected = round(4 * 16 * (own + ring) / 3)
     assert ledger["setup"] == {"up": {"features": expected}, "down": {"features": expected}}

@@ -8,7 +8,7 @@ import torch
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.fedgcn.halo import widened
+from fgl_repro.methods.fedgnn import widened
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -43,15 +43,15 @@ def test_fedgnn_takes_one_step_with_the_mean_gradient(world: World) -> None:
 
 
 def test_fedgnn_sees_what_others_hold_of_shared_nodes(shared: World, world: World) -> None:
-    wider, graph = widened(shared.graph), shared.graph
+    (wider, own_nodes), graph = widened(shared.graph), shared.graph
     held = {(graph.node[i], graph.node[j]) for i, j in zip(*graph.adjacency.nonzero(), strict=True)}
     for k in range(5):
         own = set(graph.node[graph.ptr[k] : graph.ptr[k + 1]])
         around = {j for i, j in held if i in own}
-        assert set(wider.graph.node[wider.graph.ptr[k] : wider.graph.ptr[k + 1]]) == own | around
-    assert wider.graph.num_nodes > graph.num_nodes
-    assert np.array_equal(wider.graph.node[wider.own], graph.node)
-    assert np.array_equal(wider.graph.owner[wider.own], graph.owner)
-    alone = widened(world.graph)
-    assert np.array_equal(alone.graph.node, world.graph.node), "clients without common nodes gain nothing"
-    assert (alone.graph.adjacency != world.graph.adjacency).nnz == 0
+        assert set(wider.node[wider.ptr[k] : wider.ptr[k + 1]]) == own | around
+    assert wider.num_nodes > graph.num_nodes
+    assert np.array_equal(wider.node[own_nodes], graph.node)
+    assert np.array_equal(wider.owner[own_nodes], graph.owner)
+    alone, _ = widened(world.graph)
+    assert np.array_equal(alone.node, world.graph.node), "clients without common nodes gain nothing"
+    assert (alone.adjacency != world.graph.adjacency).nnz == 0

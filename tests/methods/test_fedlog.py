@@ -21,9 +21,8 @@ from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.mixing import class_shares
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedlog import prototypes as prototypes_module
-from fgl_repro.methods.fedlog.messages import Knowledge
-from fgl_repro.methods.fedlog.method import FedLoG
-from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet
+from fgl_repro.methods.fedlog.method import BRANCHES, FedLoG, Knowledge
+from fgl_repro.methods.fedlog.prototypes import PrototypeNet
 from fgl_repro.methods.fedlog.training import Lesson
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import stack

@@ -9,8 +9,16 @@ import torch.nn.functional as F
 from torch.func import grad
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.methods.fedlog.matching import Products, Surroundings, feature_loss, gradient_loss, link_dots
-from fgl_repro.methods.fedlog.prompts import generate, generators, prompts
+from fgl_repro.methods.fedlog.prompts import (
+    Products,
+    Surroundings,
+    feature_loss,
+    generate,
+    generators,
+    gradient_loss,
+    link_dots,
+    prompts,
+)
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.view import Views
 from support import worlds

@@ -20,7 +20,7 @@ from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedsageplus import generators as generators_module
 from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, hide
 from fgl_repro.methods.fedsageplus.impaired import Impaired
-from fgl_repro.methods.fedsageplus.mending import Generated, MendedGraph
+from fgl_repro.methods.fedsageplus.mending import MendedGraph
 from fgl_repro.methods.fedsageplus.method import FedSagePlus, State
 from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
 from fgl_repro.nn import view as view_module
@@ -95,11 +95,11 @@ def test_classifier_on_an_explicit_mended_graph(
     bench = make_bench(world, FedSagePlus(variant=variant))
     pool, impaired = make_pool(bench, 4), bench.impaired
     ours = bench.net.classify(bench.params, impaired.local, pool, None)
-    n, size = len(impaired.nodes), len(pool.parent)
+    n, size = len(impaired.local.nodes), len(pool.parent)
     a = torch.zeros(n + size, n + size)
-    a[:n, :n] = torch.from_numpy(world.graph.adjacency[impaired.nodes][:, impaired.nodes].toarray())
+    a[:n, :n] = torch.from_numpy(world.graph.adjacency[impaired.local.nodes][:, impaired.local.nodes].toarray())
     a[pool.parent, n + torch.arange(size)] = a[n + torch.arange(size), pool.parent] = 1
-    features = torch.from_numpy(world.graph.base.features[world.graph.node[impaired.nodes]].toarray())
+    features = torch.from_numpy(world.graph.base.features[world.graph.node[impaired.local.nodes]].toarray())
     h, owner = torch.cat([features, pool.features]), torch.cat([impaired.local.owner, pool.owner])
     looped = a + torch.eye(n + size)
     for number in (1, 2):
@@ -120,7 +120,7 @@ def test_encoder_is_graphsage(world: World, sparse_below: float, monkeypatch: py
     """A rectified stacked GraphSAGE with the same weights, on the impaired graph."""
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
     bench = make_bench(world, FedSagePlus())
-    nodes, graph = bench.impaired.nodes, world.graph
+    nodes, graph = bench.impaired.local.nodes, world.graph
     impaired = UnionGraph(
         graph.base, graph.node[nodes], np.array(bench.impaired.local.ptr), graph.adjacency[nodes][:, nodes]
     )
@@ -173,15 +173,15 @@ def test_losses_by_hand(world: World, variant: str) -> None:
     graph, impaired = world.graph, bench.impaired
     hidden, judged = hide(method, graph, 0)
     pool = make_pool(bench, 2)
-    estimate = torch.rand(len(impaired.nodes)) * 3
-    logits = torch.randn(len(impaired.nodes), 4)
+    estimate = torch.rand(len(impaired.local.nodes)) * 3
+    logits = torch.randn(len(impaired.local.nodes), 4)
     ours, of_labels = bench.home_loss(pool, estimate), impaired.label_loss(logits)
     x = torch.from_numpy(graph.base.features[graph.node].toarray())
     for k in range(3):
-        rows = [v for v, node in enumerate(impaired.nodes) if graph.owner[node] == k and judged[node]]
+        rows = [v for v, node in enumerate(impaired.local.nodes) if graph.owner[node] == k and judged[node]]
         of_counts = of_features = 0.0
         for v in rows:
-            around = graph.adjacency[impaired.nodes[v]].indices
+            around = graph.adjacency[impaired.local.nodes[v]].indices
             lost = sorted(u for u in around if hidden[u])
             of_counts += F.smooth_l1_loss(estimate[v], torch.tensor(float(len(lost)))).item()
             lost = lost if variant == "paper" else lost[:2]
@@ -191,8 +191,8 @@ def test_losses_by_hand(world: World, variant: str) -> None:
         scale = 1 if variant == "paper" else 2 * 16
         expected = 0.7 * of_counts / len(rows) + 1.3 * of_features / len(rows) / scale
         assert ours[k].item() == pytest.approx(expected, rel=1e-4)
-        left = [v for v, node in enumerate(impaired.nodes) if graph.owner[node] == k and node in world.train]
-        labels = torch.from_numpy(graph.labels[impaired.nodes[left]])
+        left = [v for v, node in enumerate(impaired.local.nodes) if graph.owner[node] == k and node in world.train]
+        labels = torch.from_numpy(graph.labels[impaired.local.nodes[left]])
         assert of_labels[k].item() == pytest.approx(F.cross_entropy(logits[left], labels).item(), rel=1e-4)
     assert impaired.targeted.numel()
 
@@ -253,14 +253,14 @@ def test_embeddings_of_the_mended_graph_equal_pyg(
     graph, base = world.graph, world.graph.base
     rng = np.random.default_rng(0)
     parent = rng.permutation(np.repeat(np.arange(graph.num_nodes), rng.integers(0, 4, graph.num_nodes)))
-    generated = Generated.of(parent, rng.standard_normal((len(parent), 16)).astype(np.float32), 3)
+    generated = MendedGraph.of(graph, parent, rng.standard_normal((len(parent), 16)).astype(np.float32), 3)
     model = SAGE(16, 4, hidden=8)
     params = stack(model.init(torch.Generator().manual_seed(0)), 3)
     params = {name: value + torch.randn_like(value) * 0.1 for name, value in params.items()}
     expected = separate(explicit(graph, generated), model, params)
     real = torch.cat([e[:n] for e, n in zip(expected, np.diff(graph.ptr), strict=True)])
     for rows in (np.arange(graph.num_nodes), world.train):
-        view = MendedGraph(graph, generated).view(rows, CPU)
+        view = generated.view(rows, CPU)
         ours = model.embed(params, view).flatten(0, 1)[view.slots]
         torch.testing.assert_close(ours, real[rows], atol=1e-5, rtol=1e-5)
         plain = model.view(Views(CPU), graph, rows)
@@ -269,11 +269,11 @@ def test_embeddings_of_the_mended_graph_equal_pyg(
     assert base.num_nodes > 0
 
 
-def explicit(graph: UnionGraph, generated: Generated) -> UnionGraph:
+def explicit(graph: UnionGraph, generated: MendedGraph) -> UnionGraph:
     """The mended union graph, each client's generated nodes after its own."""
     base, owner = graph.base, graph.owner[generated.parent]
     order = np.argsort(np.concatenate([graph.owner, owner]), kind="stable")
-    hung = generated.hung(graph.num_nodes)
+    hung = generated.hung
     adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, hung], [hung.T, None]]))[order][:, order]
     features = sp.csr_matrix(sp.vstack([base.features, sp.csr_matrix(generated.features)]))
     labels = np.concatenate([base.labels, np.zeros(len(owner), np.int64)])
@@ -293,15 +293,15 @@ def test_generators_learn(world: World, variant: str) -> None:
     state = begun(world, method__warmup=100, method__variant=variant, method__c=float(variant == "paper"))
     graph = world.graph
     assert state.curve[-20:, 0].mean() < 0.8 * state.curve[:5, 0].mean()
-    generated = state.mended.mended.generated
+    generated = state.mended.mended
     mended, real = distances(graph, generated)
     assert mended < real
 
 
-def distances(graph: UnionGraph, generated: Generated) -> tuple[float, float]:
+def distances(graph: UnionGraph, generated: MendedGraph) -> tuple[float, float]:
     """Mean distance of the neighbourhood feature mean from the global one, mended and not, of mended nodes that lost
     neighbours to other clients (table D1)."""
-    base, hung = graph.base, generated.hung(graph.num_nodes)
+    base, hung = graph.base, generated.hung
     around = graph.adjacency @ base.features[graph.node].toarray()
     own, added = np.diff(graph.adjacency.indptr), np.diff(hung.indptr)
     everything = np.diff(base.adjacency.indptr)[graph.node]
@@ -319,11 +319,9 @@ def test_groups_change_nothing(world: World, variant: str, monkeypatch: pytest.M
     together = begun(world, **options)
     monkeypatch.setattr(generators_module, "GROUP_BYTES", 1)
     alone = begun(world, **options)
-    assert len(together.mended.mended.generated.parent)
-    assert np.array_equal(together.mended.mended.generated.parent, alone.mended.mended.generated.parent)
-    np.testing.assert_allclose(
-        together.mended.mended.generated.features, alone.mended.mended.generated.features, atol=1e-5
-    )
+    assert len(together.mended.mended.parent)
+    assert np.array_equal(together.mended.mended.parent, alone.mended.mended.parent)
+    np.testing.assert_allclose(together.mended.mended.features, alone.mended.mended.features, atol=1e-5)
     np.testing.assert_allclose(together.curve, alone.curve, atol=1e-5)
 
 
@@ -333,7 +331,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
     strange = tampered(world, client=0)
     for epochs, equal in ((0, True), (3, False)):
         options = {"method__variant": variant, "method__generator_epochs": epochs}
-        one, other = (begun(w, **options).mended.mended.generated for w in (world, strange))
+        one, other = (begun(w, **options).mended.mended for w in (world, strange))
         mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
         assert len(mine[0])
         assert np.array_equal(*mine) == equal
@@ -341,7 +339,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
 
 def test_weight_of_the_cross_term(world: World) -> None:
     """With alpha = 0 others' features change nothing either."""
-    one, other = (begun(w, method__alpha=0.0).mended.mended.generated for w in (world, tampered(world, client=0)))
+    one, other = (begun(w, method__alpha=0.0).mended.mended for w in (world, tampered(world, client=0)))
     mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
     assert np.array_equal(*mine)
 

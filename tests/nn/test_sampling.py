@@ -18,7 +18,7 @@ from fgl_repro.federation.split import TEST
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.clients import Clients
-from fgl_repro.methods.fedsageplus.mending import Generated, MendedGraph, distances
+from fgl_repro.methods.fedsageplus.mending import MendedGraph, distances
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.models.sage_halves import SageHalves
@@ -194,8 +194,8 @@ def test_mended_graph_has_what_was_generated(world: World) -> None:
     """Generated nodes can be drawn, have their parent as only neighbour, and their own features."""
     graph, rng = world.graph, np.random.default_rng(0)
     parent = np.array([0, 0, 7])
-    generated = Generated.of(parent, rng.random((3, graph.base.num_features), dtype=np.float32), 5)
-    found = MendedGraph(graph, generated).neighbours(CPU)
+    generated = MendedGraph.of(graph, parent, rng.random((3, graph.base.num_features), dtype=np.float32), 5)
+    found = generated.neighbours(CPU)
     new = graph.num_nodes + np.arange(3)
     assert found.absent == graph.num_nodes + 3
     assert np.array_equal(found.drawn(new, np.full((3, 2), 0.7, np.float32)), np.repeat(parent, 2).reshape(3, 2))
@@ -213,8 +213,8 @@ def test_distances_fall_if_what_is_lost_comes_back(world: World) -> None:
     whole = base.adjacency[graph.node].tocoo()
     lost = graph.owner[whole.row] != graph.owner[place[whole.col]]
     features = base.features[whole.col[lost]].toarray()
-    right = distances(MendedGraph(graph, Generated.of(whole.row[lost].astype(np.int64), features, 99)))
-    nothing = distances(MendedGraph(graph, Generated.of(np.empty(0, np.int64), features[:0], 5)))
+    right = distances(MendedGraph.of(graph, whole.row[lost].astype(np.int64), features, 99))
+    nothing = distances(MendedGraph.of(graph, np.empty(0, np.int64), features[:0], 5))
     for nodes in ("all", "lost"):
         assert right[nodes]["mended"] == pytest.approx([0, 0], abs=1e-6)
         assert right[nodes]["original"] == nothing[nodes]["original"] == pytest.approx(nothing[nodes]["mended"])

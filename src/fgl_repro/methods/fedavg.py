@@ -37,6 +37,8 @@ class FedAvg(Method[S]):
     name: ClassVar[str] = "fedavg"
     display: ClassVar[str] = "FedAvg"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
+    uniform: ClassVar[tuple[str, ...]] = ("release",)
+    """Variants whose mean weighs all clients alike."""
 
     variant: str = "release"
 
@@ -51,4 +53,4 @@ class FedAvg(Method[S]):
 
     def share(self, clients: Clients) -> Tensor:
         """Weight of each client in the mean, ``[K]``, up to a factor."""
-        return torch.ones_like(clients.samples) if self.variant == "release" else clients.samples
+        return torch.ones_like(clients.samples) if self.variant in self.uniform else clients.samples

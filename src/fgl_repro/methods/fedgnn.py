@@ -19,60 +19,66 @@ Tables: FED-PUB 2, 3, 4, 7.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.core.lazy import torch
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.inputs import Inputs
-from fgl_repro.fl.messages import Features, Message, Weights
+from fgl_repro.fl.messages import Features, Message
 from fgl_repro.fl.mixing import average
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.methods.fedgcn import surrounded
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedgcn import halo
-    from fgl_repro.methods.fedgcn.halo import Widened
     from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views
-else:
-    halo = lazy("fgl_repro.methods.fedgcn.halo")
+
+
+def widened(union: UnionGraph) -> tuple[UnionGraph, np.ndarray]:
+    """Every client's own nodes and their neighbours, with all edges among them that some client holds.
+
+    Only edges inside some client's graph are known, so clients that share no node gain nothing.
+
+    Returns:
+        That graph, and its union nodes that are client k's own, in the order of ``union``, int64 ``[N]``.
+    """
+    size, held = union.base.num_nodes, union.adjacency.tocoo()
+    known = sp.csr_matrix((held.data, (union.node[held.row], union.node[held.col])), shape=(size, size))
+    known.data[:] = 1  # an edge that several clients hold is one edge
+    return surrounded(union, known, 1)
 
 
 @dataclass(frozen=True)
 class WidenedInputs(Inputs):
     """Own rows in the widened graphs."""
 
-    def widened(self) -> Widened:
+    def widened(self) -> tuple[UnionGraph, np.ndarray]:
         """The clients' widened graphs, made once."""
-        return self.views.once(self.world.graph, "widened", lambda: halo.widened(self.world.graph))
+        return self.views.once(self.world.graph, "widened", lambda: widened(self.world.graph))
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
-        wider = self.widened()
-        view: View = self.model.view(views, wider.graph, wider.own[rows])
+        graph, own = self.widened()
+        view: View = self.model.view(views, graph, own[rows])
         return view
 
 
 @dataclass
 class Gradients(Message):
-    """Gradients by the names of the weights, ``[K, ...]`` each."""
+    """The round's gradients by the names of the weights, ``[K, ...]`` each; clients keep them till they are sent."""
 
     gradients: Params
 
 
 @dataclass
-class State:
-    """The clients' gradients of the round, by the names of the weights, ``[K, ...]``."""
-
-    gradients: Params = field(default_factory=dict)
-
-
-@dataclass
-class FedGNN(FedAvg[State]):
+class FedGNN(FedAvg[Gradients]):
     name: ClassVar[str] = "fedgnn"
     display: ClassVar[str] = "FedGNN"
     variants: ClassVar[tuple[str, ...]] = ("gradients", "weights")
@@ -84,17 +90,16 @@ class FedGNN(FedAvg[State]):
     def inputs(self, own: Inputs) -> Inputs:
         return WidenedInputs(own.world, own.model, own.views, own.seed)
 
-    def state(self, clients: Clients) -> State:
-        return State()
+    def state(self, clients: Clients) -> Gradients:
+        return Gradients({})
 
-    def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
+    def phases(self, clients: Clients, state: Gradients) -> Iterable[Phase]:
         assert isinstance(clients.inputs, WidenedInputs)
-        held = np.diff(clients.world.graph.ptr)
-        added = np.diff(clients.inputs.widened().graph.ptr) - held
+        added = np.diff(clients.inputs.widened()[0].ptr) - np.diff(clients.world.graph.ptr)
         if added.any():
             yield Phase("setup", 1, lambda *_: Turn(down=Features(4 * clients.model.num_features * added)))
 
-    def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
+    def fit(self, clients: Clients, state: Gradients, round: int, epochs: int) -> Tensor:
         if self.variant == "weights":
             return super().fit(clients, state, round, epochs)
         loss = self.objective(clients, state, round)(next(clients.steps(1)))
@@ -102,15 +107,15 @@ class FedGNN(FedAvg[State]):
         state.gradients = dict(zip(clients.params, found, strict=True))
         return loss.detach()
 
-    def upload(self, clients: Clients, state: State) -> Message:
-        return Weights(clients.params) if self.variant == "weights" else Gradients(state.gradients)
+    def upload(self, clients: Clients, state: Gradients) -> Message | None:
+        return super().upload(clients, state) if self.variant == "weights" else state
 
-    def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
+    def aggregate(self, clients: Clients, state: Gradients, upload: Message) -> Message:
         if isinstance(upload, Gradients):
             return Gradients(average(upload.gradients, clients.samples))
-        return Weights(average(upload.tensors(), clients.samples))
+        return super().aggregate(clients, state, upload)
 
-    def receive(self, clients: Clients, state: State, message: Message) -> None:
+    def receive(self, clients: Clients, state: Gradients, message: Message) -> None:
         if isinstance(message, Gradients):
             clients.optimiser().step([message.gradients[name].contiguous() for name in clients.params])
         else:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.method import Method
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ class Oracle(Method[None]):
     variant: str = "whole"
 
     def inputs(self, own: Inputs) -> Inputs:
-        from fgl_repro.federation.world import UnionGraph  # here, as shell completion must not wait for scipy
-
         world = own.world
         base, nodes = world.graph.base, world.graph.node
         everything = np.arange(base.num_nodes)

@@ -44,35 +44,69 @@ generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.batches import Batches
-from fgl_repro.fl.messages import Message
+from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.mixing import average, class_shares, disturbed
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.start import Start
-from fgl_repro.methods.fedlog.messages import Knowledge, Setup, State
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedlog import matching, prompts, prototypes, training, warmup
-    from fgl_repro.nn.models import sage
     from fgl_repro.nn.models.model import Model, Params
-else:
-    matching, prompts, prototypes, training, warmup = (
-        lazy(f"fgl_repro.methods.fedlog.{name}") for name in ("matching", "prompts", "prototypes", "training", "warmup")
-    )
-    sage = lazy("fgl_repro.nn.models.sage")
 
+prompts, prototypes, training = (
+    lazy(f"fgl_repro.methods.fedlog.{name}") for name in ("prompts", "prototypes", "training")
+)
 
 BRANCHES = ("head", "tail")
+
+
+@dataclass
+class Knowledge(Weights):
+    """What travels in both directions every round: the model and the learnable nodes of one branch, ``[K, C s, d]``."""
+
+    synthetic: Tensor
+
+
+@dataclass
+class Setup(Message):
+    """Once, before round 0: prompt generators and (up only) the class shares r ``[K, C]``."""
+
+    generators: Params
+    rates: Tensor | None = None
+
+
+@dataclass
+class State:
+    """What lives between rounds beside the trained tensors.
+
+    Attributes:
+        batches: Each client's draws of training nodes.
+        shares: Weights w of the clients in the mean of each class ``[K, C]``.
+        gamma: Feature scaling of each client and class ``[K, C]``, private.
+        synthetic: Global nodes of this round ``[K, C s, d]``, equal rows.
+        dropout: Stream of the local phase.
+        shuffles: Stream of slot permutations (release) or of the order of global nodes (paper).
+        above: Share of classes whose global nodes were recognised at the last step, one number.
+        generators: One prompt generator a class, leaves ``[C, ...]``, from the set-up on.
+    """
+
+    batches: Batches
+    shares: Tensor
+    gamma: Tensor
+    synthetic: Tensor
+    dropout: Generator
+    shuffles: Generator
+    above: Tensor
+    generators: Params = field(default_factory=dict)
 
 
 @dataclass
@@ -97,10 +131,12 @@ class FedLoG(Method[State]):
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-        {"alpha": ("degree", "half"), "share": BRANCHES, "weighting": ("rate", "inverse")}
-    )
-    quick: ClassVar[Mapping[str, Any]] = MappingProxyType({"slots": 2, "warmup": 2, "generator_epochs": 2})
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "alpha": ("degree", "half"),
+        "share": BRANCHES,
+        "weighting": ("rate", "inverse"),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {"slots": 2, "warmup": 2, "generator_epochs": 2}
 
     variant: str = "release"
     slots: int = 20
@@ -135,7 +171,6 @@ class FedLoG(Method[State]):
     # --- before round 0 -----------------------------------------------------------------------------------------------
 
     def start(self, model: Model, seed: int) -> Start:
-        assert isinstance(model, sage.SAGE)
         mixed = self.alpha == "degree"
         network = prototypes.PrototypeNet(
             model, self.slots, self.threshold, mixed, passing=self.written, loops=not self.written
@@ -167,14 +202,14 @@ class FedLoG(Method[State]):
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         if self.written:
-            net = prototypes.net_of(clients)
-            pretraining = matching.Pretraining(clients, net.encoder, self.generator_lr, self.generator_draws)
+            encoder = prototypes.net_of(clients).encoder
+            pretraining = prompts.Pretraining(clients, encoder, self.generator_lr, self.generator_draws)
             yield Phase("prompts", self.generator_epochs, pretraining.turn)
             yield Phase("setup", 1, lambda *_: self.exchanged(clients, state, pretraining.generators))
         else:
             own = prompts.generators(clients.model.num_features, clients.count, torch_rng("own-prompts", clients.seed))
             yield Phase("setup", 1, lambda *_: self.exchanged(clients, state, own))
-            yield Phase("warm-up", self.warmup, warmup.WarmUp(clients, state.batches, self.patience).turn)
+            yield Phase("warm-up", self.warmup, training.WarmUp(clients, state.batches, self.patience).turn)
 
     def exchanged(self, clients: Clients, state: State, own: Params) -> Turn:
         """Clients' generators ``[K, ...]`` and class shares against one generator a class."""

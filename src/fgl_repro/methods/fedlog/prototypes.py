@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
+from fgl_repro.methods.fedlog.method import BRANCHES
 from fgl_repro.nn.models.sage import SAGE, RingView, SageView
 from fgl_repro.nn.ops import dropout, fan_in, glorot, linear
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views
 
-BRANCHES = ("head", "tail")
 LAYERS = 2
 PAIRS = 2_000_000
 """Numbers a chunk of node-prototype pairs may hold in one hidden layer: 8 MB, about what stays in cache."""

@@ -1,39 +1,28 @@
-"""FedLoG's local training: a client's own nodes, and the global ones with their prompts."""
+"""FedLoG's local training: the release's warm-up, then a client's own nodes, and the global ones with their prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.optim import Optimiser, stacked
+from fgl_repro.fl.phase import Turn
 from fgl_repro.fl.steps import LocalStep, Step, descend
+from fgl_repro.methods.fedlog.method import BRANCHES
 from fgl_repro.methods.fedlog.prompts import prompts
-from fgl_repro.methods.fedlog.prototypes import BRANCHES, PrototypeNet, net_of, picked, sage_view
+from fgl_repro.methods.fedlog.prototypes import PrototypeNet, net_of, picked, sage_view
 
 if TYPE_CHECKING:
+    from fgl_repro.fl.batches import Batches
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedlog.messages import State
+    from fgl_repro.methods.fedlog.method import FedLoG, State
     from fgl_repro.nn.models.sage import SageView
-
-
-class Rules(Protocol):
-    """The hyper-parameters that a lesson reads, see :class:`fgl_repro.methods.fedlog.FedLoG`."""
-
-    slots: int
-    threshold: float
-    beta: float
-    batch: int
-    scale_step: float
-    scale_above: float
-
-    @property
-    def written(self) -> bool:
-        """Whether it is the paper's lesson, or the release's."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class GlobalStep(Step):
 class Lesson:
     """A round of local training under the method's hyper-parameters."""
 
-    method: Rules
+    method: FedLoG
     clients: Clients
     state: State
 
@@ -170,3 +159,37 @@ class Lesson:
         on = torch.ones(len(moved), dtype=torch.bool) if active is None else torch.from_numpy(active)
         state.gamma = torch.where(on.to(moved.device).unsqueeze(1), moved, state.gamma)
         state.above = above.float().mean()
+
+
+class WarmUp:
+    """The release's plain training of encoder and linear classifier before round 0; a round of the phase is an epoch.
+
+    It lasts until each client's validation accuracy stands still. A tie counts as progress. Clients leave one by one
+    and go on from their last weights, not their best.
+    """
+
+    def __init__(self, clients: Clients, batches: Batches, patience: int) -> None:
+        self.clients, self.batches, self.patience = clients, batches, patience
+        self.encoder = net_of(clients).encoder
+        self.params = {name: clients.params[name] for name in ("W1", "b1", "W2", "b2", "W3", "b3")}
+        self.optimiser = stacked(self.params, clients.protocol)
+        self.dropout = torch_rng("warm-up", clients.seed, str(clients.samples.device))
+        self.validation = sage_view(clients.inputs.cut(clients.views, clients.world.validation.rows))
+        self.best, self.waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
+
+    def turn(self, number: int, going: np.ndarray) -> Turn:
+        """An epoch of the clients that are going, and everybody's validation accuracy."""
+        loss = descend(self.clients.steps(1, batches=self.batches, going=going), self.loss, [self.optimiser])
+        with torch.no_grad():
+            right = self.encoder(self.params, self.validation).argmax(-1) == self.validation.labels
+            fetched = torch.cat([self.validation.mean(right.float()), loss.mean().view(1)]).cpu().numpy()
+        now = fetched[:-1]
+        self.waited = np.where(now >= self.best, 0, self.waited + 1)
+        self.best = np.maximum(self.best, now)
+        values = {"loss": float(fetched[-1]), "validation": float(now.mean())}
+        return Turn(values, going=self.waited < self.patience)
+
+    def loss(self, step: LocalStep) -> Tensor:
+        """Mean cross-entropy of the linear classifier ``[K]``."""
+        log_p = torch.log_softmax(self.encoder(self.params, sage_view(step.view), self.dropout), -1)
+        return step.mean(-picked(log_p, step.view.labels))

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
-from fgl_repro.fl.messages import Message
+from fgl_repro.fl.messages import Features, Message
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
-from fgl_repro.methods.fedsageplus.impaired import Impaired, locals_of
-from fgl_repro.methods.fedsageplus.mending import Generated
-from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
+from fgl_repro.methods.fedsageplus.impaired import Impaired
+from fgl_repro.methods.fedsageplus.mending import MendedGraph
+from fgl_repro.methods.fedsageplus.neighgen import Locals, NeighGen, Others, Pool
 from fgl_repro.nn.ragged import Draws, sums
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedsageplus.method import FedSagePlus
     from fgl_repro.nn.models.model import Params
 
 GROUP_BYTES = 1 << 30
@@ -32,55 +34,12 @@ CLASSIFIER = ("C1", "c1", "C2", "c2")
 
 @dataclass
 class Cooperation(Message):
-    """Term (6) as the paper has it, one epoch: bytes of each client, int64 ``[K]``."""
-
-    noisy_z: np.ndarray
-    choices: np.ndarray
-    generator: np.ndarray
-    gradients: np.ndarray
-
-
-@dataclass
-class Strangers(Message):
-    """Term (6) as the release has it, one epoch: drawn neighbours' features, bytes of each client, int64 ``[K]``."""
-
-    features: np.ndarray
-
-
-@dataclass
-class Shared(Message):
-    """One generator for all: whole generators, bytes of each client, int64 ``[K]``."""
+    """One epoch, bytes of each client, int64 ``[K]``: all of term (6) as the paper has it; a shared generator alone."""
 
     generator: np.ndarray
-
-
-class Rules(Protocol):
-    """The hyper-parameters that phase 1 reads, see :class:`fgl_repro.methods.fedsageplus.FedSagePlus`."""
-
-    federated: ClassVar[bool]
-    hidden: float
-    num_pred: int
-    nodes: int
-    generator_lr: float
-    generator_decay: float
-    generator_dropout: float
-    alpha: float
-    a: float
-    b: float
-    c: float
-    encoder: int
-    latent: int
-    fgen_inner: int
-    fgen_outer: int
-    shared: bool
-
-    @property
-    def written(self) -> bool:
-        """Whether it runs as the paper writes it, or as the release does."""
-
-    @property
-    def epochs_at_home(self) -> int:
-        """Epochs on Equation (5) alone."""
+    noisy_z: np.ndarray | None = None
+    choices: np.ndarray | None = None
+    gradients: np.ndarray | None = None
 
 
 @dataclass
@@ -91,10 +50,6 @@ class Bench:
     ragged rows: it is not the common training loop's. The loop over epochs is the phase's.
 
     Attributes:
-        rules: The method's hyper-parameters.
-        clients: Which.
-        graph: The union graph of all clients.
-        net: The architecture.
         params: Their generators ``[G, ...]``.
         impaired: What they learn from; the paper's losses see other nodes of it in every epoch.
         others: Features of all clients: their own as targets of L^f, others' in term (6) alone.
@@ -105,7 +60,7 @@ class Bench:
         losses: Mean L^d and L^f of these clients in the last epoch.
     """
 
-    rules: Rules
+    rules: FedSagePlus
     clients: range
     graph: UnionGraph
     net: NeighGen
@@ -115,41 +70,34 @@ class Bench:
     draws: Draws
     picks: list[np.random.Generator]
     rows: np.ndarray = field(init=False)
-    losses: tuple[float, float] = (0.0, 0.0)
-    adam: StackedAdam | None = None
+    losses: tuple[float, float] = field(init=False)
+    adam: StackedAdam = field(init=False)
 
     def epoch(self, number: int) -> None:
         """One epoch: on Equation (5) at home, then with term (6), for which a new Adam begins."""
-        home = number < self.rules.epochs_at_home
-        if self.adam is None or number == self.rules.epochs_at_home:
-            self.adam = self.optimiser(home)
-        self.rows = np.zeros(len(self.clients), dtype=np.int64)
+        rules, home = self.rules, number < self.rules.epochs_at_home
+        if number in (0, rules.epochs_at_home):
+            moved = {
+                n: p for n, p in self.params.items() if home or (n not in CLASSIFIER if rules.written else n in FGEN)
+            }
+            self.adam = StackedAdam(moved, rules.generator_lr, rules.generator_decay)
         if home:
-            self.at_home(self.adam)
+            self.at_home()
         else:
-            self.cooperate(self.adam)
+            self.cooperate()
 
-    def optimiser(self, home: bool) -> StackedAdam:
-        """Adam over what the epochs at home, or with others, move."""
-        kept = {
-            name: value
-            for name, value in self.params.items()
-            if home or (name not in CLASSIFIER if self.rules.written else name in FGEN)
-        }
-        return StackedAdam(kept, self.rules.generator_lr, self.rules.generator_decay)
-
-    def at_home(self, adam: StackedAdam) -> None:
+    def at_home(self) -> None:
         """Every generator on Equation (5); a shared one is the mean of them after each epoch."""
         pool, estimate = self.generate(self.draws)
         loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.draws)
-        adam.step(gradients(loss, adam.params))
+        self.adam.step(gradients(loss, self.adam.params))
         if self.rules.shared:
             for value in self.params.values():
                 value.data.copy_(value.data.mean(0, keepdim=True).expand_as(value))
 
-    def cooperate(self, adam: StackedAdam) -> None:
+    def cooperate(self) -> None:
         """A federated epoch, with term (6)."""
-        rules = self.rules
+        rules, adam = self.rules, self.adam
         pool, estimate = self.generate(self.draws if rules.written else None)
         loss = self.home_loss(pool, estimate)
         if not rules.written:
@@ -222,16 +170,15 @@ class Bench:
     def mend(self) -> tuple[np.ndarray, np.ndarray]:
         """Parents (union nodes) ``[S]`` and features ``[S, d]`` of what is hung on the clients' graphs."""
         net, params, graph, written = self.net, self.params, self.graph, self.rules.written
-        local, nodes = self.impaired.local, self.impaired.nodes
         tidy = written or not self.rules.federated
+        local = self.impaired.local
         if written:
-            local = locals_of(graph, self.clients, self.others.rows.device)
-            nodes = np.arange(graph.ptr[self.clients[0]], graph.ptr[self.clients[-1] + 1])
+            local = Locals.of(graph, self.clients, np.zeros(graph.num_nodes, dtype=bool), self.others.rows.device)
         with torch.no_grad():
             z = net.encode(params, local, None)
             counts = self.counts(net.count(params, local, z), tidy)
             pool = net.generate(params, local, z, counts, self.draws, drop=not tidy, sample=written)
-        return nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
+        return local.nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
 
 
 class Workshop:
@@ -241,7 +188,7 @@ class Workshop:
         turns: Rounds of the phase: an epoch of one group each.
     """
 
-    def __init__(self, rules: Rules, clients: Clients, curve: np.ndarray) -> None:
+    def __init__(self, rules: FedSagePlus, clients: Clients, curve: np.ndarray) -> None:
         self.rules, self.clients, self.curve = rules, clients, curve
         graph, model = clients.world.graph, clients.model
         sizes = (rules.encoder, rules.latent, (rules.fgen_inner, rules.fgen_outer), rules.generator_dropout)
@@ -253,24 +200,30 @@ class Workshop:
         self.groups = [range(k, min(k + together, clients.count)) for k in range(0, clients.count, together)]
         self.turns = len(curve) * len(self.groups)
         self.made: list[tuple[np.ndarray, np.ndarray]] = []
-        self.bench: Bench | None = None
+        self.work = self.epochs()
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """An epoch of one group."""
-        group, epoch = divmod(number, len(self.curve))
-        bench = self.bench if epoch and self.bench else self.open(group)
-        bench.epoch(epoch)
-        self.curve[epoch] += np.array(bench.losses) * len(bench.clients) / self.clients.count
-        values = dict(zip(("count_loss", "feature_loss"), bench.losses, strict=True))
-        return Turn(values, *self.sent(bench, epoch))
+        return next(self.work)
 
-    def open(self, group: int) -> Bench:
-        """Set up the bench of a group; the one before hands over what it made, so that its memory is free."""
-        self.close()
-        who, rules, clients = self.groups[group], self.rules, self.clients
+    def epochs(self) -> Iterator[Turn]:
+        """All of them; a group hands over what it made, and frees its memory, before the next one begins."""
+        for who in self.groups:
+            bench = self.bench(who)
+            for epoch, losses in enumerate(self.curve):
+                bench.epoch(epoch)
+                losses += np.array(bench.losses) * len(who) / self.clients.count
+                values = dict(zip(("count_loss", "feature_loss"), bench.losses, strict=True))
+                yield Turn(values, *self.sent(bench, epoch))
+            self.made.append(bench.mend())
+            del bench
+
+    def bench(self, who: range) -> Bench:
+        """A group of clients with generators as they start."""
+        rules, clients = self.rules, self.clients
         device, seed = clients.views.device, clients.seed
         most = None if rules.written else rules.num_pred
-        self.bench = Bench(
+        bench = Bench(
             rules=rules,
             clients=who,
             graph=clients.world.graph,
@@ -282,43 +235,34 @@ class Workshop:
             picks=[numpy_rng(f"neighgen/{k}", seed) for k in who],
         )
         if rules.written:  # a rectified unit that starts below zero everywhere would stay there
-            self.bench.params["d1"].data.copy_(self.bench.impaired.mean_missing().unsqueeze(1))
-        return self.bench
+            bench.params["d1"].data.copy_(bench.impaired.mean(bench.impaired.missing).unsqueeze(1))
+        return bench
 
-    def close(self) -> None:
-        """Take what the group at work made."""
-        if self.bench is not None:
-            self.made.append(self.bench.mend())
-            self.bench = None
-
-    def generated(self) -> Generated:
-        """Generated neighbours of all clients; groups that had no epoch make them with generators as they start."""
-        self.close()
-        for group in range(len(self.made), len(self.groups)):
-            self.open(group)
-            self.close()
+    def mended(self) -> MendedGraph:
+        """The clients' graphs with what the generators of all groups make after their last epoch."""
+        list(self.work)  # where there are no epochs, no turn was taken
         parents, features = (np.concatenate(parts) for parts in zip(*self.made, strict=True))
-        return Generated.of(parents, features, self.rules.num_pred)
+        return MendedGraph.of(self.clients.world.graph, parents, features, self.rules.num_pred)
 
     def sent(self, bench: Bench, epoch: int) -> tuple[Message | None, Message | None]:
         """What every client sent and received in an epoch of a group."""
         clients, rules = self.clients.count, self.rules
         if clients == 1 or not rules.federated or (epoch < rules.epochs_at_home and not rules.shared):
             return None, None
-        member = np.zeros(clients, dtype=np.int64)
+        member, rows = np.zeros((2, clients), dtype=np.int64)
         member[bench.clients] = 1
         if rules.shared:
-            whole = Shared(member * sum(value[0].numel() * value.element_size() for value in bench.params.values()))
+            whole = Cooperation(
+                member * sum(value[0].numel() * value.element_size() for value in bench.params.values())
+            )
             return whole, whole
-        rows = np.zeros(clients, dtype=np.int64)
         rows[bench.clients] = bench.rows
         if not rules.written:
             size = 4 * self.net.num_features  # each of the others gives a client equally many
-            return Strangers(size * from_others(rows) // (clients - 1)), Strangers(size * rows)
-        weights = 4 * self.net.numbers()
-        z, choices, fgen = 4 * rules.latent * rows, rules.num_pred * rows, weights * member
-        up = Cooperation(z, choices, fgen, from_others(fgen))
-        return up, Cooperation(from_others(z), from_others(choices), from_others(fgen), fgen)
+            return Features(size * from_others(rows) // (clients - 1)), Features(size * rows)
+        fgen, z, choices = 4 * self.net.numbers() * member, 4 * rules.latent * rows, rules.num_pred * rows
+        up = Cooperation(fgen, z, choices, from_others(fgen))
+        return up, Cooperation(from_others(fgen), from_others(z), from_others(choices), fgen)
 
 
 def from_others(sizes: np.ndarray) -> np.ndarray:
@@ -327,7 +271,7 @@ def from_others(sizes: np.ndarray) -> np.ndarray:
     return everything
 
 
-def hide(rules: Rules, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
     hidden, judged = (np.zeros(graph.num_nodes, dtype=bool) for _ in range(2))
     for k in range(graph.num_clients):

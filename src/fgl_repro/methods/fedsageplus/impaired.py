@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,7 +21,6 @@ class Impaired:
 
     Attributes:
         local: The graphs.
-        nodes: Union node behind each node, int64 ``[n]``.
         missing: True number n_v of hidden neighbours, float ``[n]``.
         candidates: Hidden neighbours as union nodes; those of node v start at ``start[v]``, ``count[v]`` of them.
         weight: 1 / (number of the client's nodes under loss) at those nodes, 0 elsewhere, ``[n]``.
@@ -32,7 +30,6 @@ class Impaired:
     """
 
     local: Locals
-    nodes: np.ndarray
     missing: Tensor
     start: Tensor
     count: Tensor
@@ -54,32 +51,22 @@ class Impaired:
             most: How many hidden neighbours may be targets of a node's generated ones; None: all.
         """
         graph = world.graph
-        inside = np.arange(graph.ptr[clients[0]], graph.ptr[clients[-1] + 1])
-        nodes, gone = inside[~hidden[inside]], inside[hidden[inside]]
-        owner = graph.owner[nodes] - clients[0]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(clients)))])
-        rows = graph.adjacency[nodes]
-        local = Locals.of(graph.base.features[graph.node[nodes]], _sorted(rows[:, nodes]), ptr, device)
-        lost = _sorted(rows[:, gone])
-        number = np.diff(lost.indptr)
-        trains = np.zeros(graph.num_nodes, dtype=bool)
-        trains[world.train] = True
-        labelled = np.flatnonzero(trains[nodes])
-
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
+        local = Locals.of(graph, clients, hidden, device)
+        nodes, gone = local.nodes, np.flatnonzero(hidden)
+        lost = graph.adjacency[nodes][:, gone].sorted_indices()
+        number, owner = np.diff(lost.indptr), local.owner.cpu().numpy()
+        labelled = np.flatnonzero(np.isin(nodes, world.train))
+        tensor = partial(torch.as_tensor, device=device)
         return Impaired(
             local=local,
-            nodes=nodes,
             missing=tensor(number.astype(np.float32)),
             start=tensor(lost.indptr[:-1].astype(np.int64)),
             count=tensor(np.minimum(number, most or number).astype(np.int64)),
             candidates=tensor(gone[lost.indices]),
-            weight=tensor(_shares(owner, under_loss[nodes].astype(np.float32), len(clients))),
+            weight=tensor(_shares(owner, under_loss[nodes].astype(np.float32), local.clients)),
             labelled=tensor(labelled),
             labels=tensor(graph.labels[nodes[labelled]]),
-            label_weight=tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), len(clients))),
+            label_weight=tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), local.clients)),
         )
 
     def sampled(self, most: int, draws: Draws) -> Impaired:
@@ -91,14 +78,13 @@ class Impaired:
         share = 1 / ptr.diff().clamp(1, most).float()
         return replace(self, weight=torch.where(rank < most, share[owner], 0.0))
 
-    def mean_missing(self) -> Tensor:
-        """Mean of n_v over the nodes under loss, ``[G]``."""
-        return sums(self.missing * self.weight, self.local.owner, self.local.clients)
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over each client's nodes under loss, ``[n]`` to ``[G]``."""
+        return sums(values * self.weight, self.local.owner, self.local.clients)
 
     def count_loss(self, estimate: Tensor) -> Tensor:
         """L^d ``[G]`` of real-valued counts n~_v ``[n]`` (Equation 4)."""
-        wrong = F.smooth_l1_loss(estimate, self.missing, reduction="none")
-        return sums(wrong * self.weight, self.local.owner, self.local.clients)
+        return self.mean(F.smooth_l1_loss(estimate, self.missing, reduction="none"))
 
     def feature_loss(self, pool: Pool, rows: Tensor, candidates: Tensor, start: Tensor) -> Tensor:
         """L^f ``[G]``: squared distance of each generated vector to the nearest target of its parent (Equation 4).
@@ -147,20 +133,6 @@ class Impaired:
 
 
 def _shares(owner: np.ndarray, marked: np.ndarray, clients: int) -> np.ndarray:
+    """1 / (marked rows of the client) at those rows, 0 elsewhere."""
     total = np.bincount(owner, weights=marked, minlength=clients)
-    shares: np.ndarray = (marked / np.maximum(total, 1)[owner]).astype(np.float32)
-    return shares
-
-
-def _sorted(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    matrix = sp.csr_matrix(matrix)
-    matrix.sort_indices()
-    return matrix
-
-
-def locals_of(graph: UnionGraph, clients: range, device: torch.device) -> Locals:
-    """Whole local graphs of a range of clients."""
-    low, high = graph.ptr[clients[0]], graph.ptr[clients[-1] + 1]
-    features = graph.base.features[graph.node[low:high]]
-    ptr = graph.ptr[clients[0] : clients[-1] + 2] - low
-    return Locals.of(features, _sorted(graph.adjacency[low:high, low:high]), ptr, device)
+    return np.asarray(marked / np.maximum(total, 1)[owner], dtype=np.float32)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.inputs import Inputs
@@ -23,69 +22,57 @@ ROWS = 1024
 
 
 @dataclass(frozen=True)
-class Generated:
-    """Generated neighbours of a union graph.
+class MendedGraph:
+    """A union graph with generated neighbours; a batch takes its rows from what is laid out once for all nodes.
 
     Attributes:
-        parent: Union node each one hangs on, int64 ``[S]``, ascending.
-        features: float32 ``[S, d]``.
+        parent: Union node that each generated neighbour hangs on, int64 ``[S]``, ascending.
+        features: Of the generated neighbours, float32 ``[S, d]``.
         slots: At most so many hang on one node.
     """
 
+    graph: UnionGraph
     parent: np.ndarray
     features: np.ndarray
     slots: int
 
     @staticmethod
-    def of(parent: np.ndarray, features: np.ndarray, slots: int) -> Generated:
+    def of(graph: UnionGraph, parent: np.ndarray, features: np.ndarray, slots: int) -> MendedGraph:
         """From any order of parents."""
         order = np.argsort(parent, kind="stable")
-        return Generated(parent[order], features[order], slots)
-
-    def hung(self, nodes: int) -> sp.csr_matrix:
-        """Which generated neighbour hangs on which of N nodes: 0/1 ``[N, S]``."""
-        size = len(self.parent)
-        ones = np.ones(size, dtype=np.float32)
-        return sp.csr_matrix((ones, (self.parent, np.arange(size))), shape=(nodes, size))
-
-
-@dataclass(frozen=True)
-class MendedGraph:
-    """A union graph with generated neighbours; a batch takes its rows from what is laid out once for all nodes."""
-
-    graph: UnionGraph
-    generated: Generated
+        return MendedGraph(graph, parent[order], features[order], slots)
 
     @cached_property
     def hung(self) -> sp.csr_matrix:
-        return self.generated.hung(self.graph.num_nodes)
+        """Which generated neighbour hangs on which node: 0/1 ``[N, S]``."""
+        size = len(self.parent)
+        ones = np.ones(size, dtype=np.float32)
+        return sp.csr_matrix((ones, (self.parent, np.arange(size))), shape=(self.graph.num_nodes, size))
 
     @cached_property
     def degree(self) -> np.ndarray:
         """Neighbours of both kinds, int64 ``[N]``."""
-        found: np.ndarray = np.diff(self.graph.adjacency.indptr) + np.diff(self.hung.indptr)
-        return found
+        return np.asarray(np.diff(self.graph.adjacency.indptr) + np.diff(self.hung.indptr))
 
     @cached_property
     def scale(self) -> np.ndarray:
         """1 / degree, float32 ``[N]``."""
-        found: np.ndarray = (1 / np.maximum(self.degree, 1)).astype(np.float32)
-        return found
+        return np.asarray(1 / np.maximum(self.degree, 1), dtype=np.float32)
 
     @cached_property
     def inputs(self) -> tuple[sp.csr_matrix, sp.csr_matrix]:
         """Of real nodes ``[N, 2d]`` and of generated ones ``[S, 2d]``: mean over neighbours, beside own features."""
-        own, new = self.graph.base.features[self.graph.node], sp.csr_matrix(self.generated.features)
+        own, new = self.graph.base.features[self.graph.node], sp.csr_matrix(self.features)
         around = sp.diags_array(self.scale) @ (self.graph.adjacency @ own + self.hung @ new)
-        real, made = sp.hstack([around, own]), sp.hstack([own[self.generated.parent], new])
+        real, made = sp.hstack([around, own]), sp.hstack([own[self.parent], new])
         return sp.csr_matrix(real, dtype=np.float32), sp.csr_matrix(made, dtype=np.float32)
 
     def neighbours(self, device: torch.device) -> Neighbours:
         """What sampled batches are drawn from: generated neighbours follow the real nodes."""
-        graph, made = self.graph, self.generated
+        graph = self.graph
         adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, self.hung], [self.hung.T, None]], format="csr"))
-        owner = np.concatenate([graph.owner, graph.owner[made.parent]])
-        return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, made.features)
+        owner = np.concatenate([graph.owner, graph.owner[self.parent]])
+        return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, self.features)
 
     def view(self, rows: np.ndarray, device: torch.device) -> SageView:
         """What GraphSAGE needs to predict ``rows`` (union nodes, ascending).
@@ -95,44 +82,31 @@ class MendedGraph:
         Inputs in closed form, g_v generated neighbours and d_v real ones: a real node has
         ``[(sum of both kinds of neighbours) / (d_v + g_v) | x_v]``, a generated one ``[x_parent | x]``.
         """
-        graph, slots = self.graph, self.generated.slots
-        links = graph.adjacency[rows]
+        graph, links, hung = self.graph, self.graph.adjacency[rows], self.hung[rows]
         close = np.union1d(rows, links.indices).astype(np.int64)
-        outer, inner = Padded.of(rows, graph), Padded.of(close, graph)
-        width = inner.width + outer.width * slots
-        place = np.full(graph.num_nodes, -1, dtype=np.int64)
-        place[close] = graph.owner[close] * (width - inner.width) + inner.slot
-        row_of = np.full(graph.num_nodes, -1, dtype=np.int64)
-        row_of[rows] = np.arange(len(rows))
-        used = np.flatnonzero(row_of[self.generated.parent] >= 0)
-        parent = self.generated.parent[used]
-        rank = used - self.hung.indptr[parent]
-        owner, local = graph.owner[parent], outer.slot[row_of[parent]] - graph.owner[parent] * outer.width
-        made = owner * width + inner.width + local * slots + rank
+        outer, real = Padded.of(rows, graph), Padded.of(close, graph)
+        width = real.width + outer.width * self.slots
+        at = np.repeat(np.arange(len(rows)), np.diff(hung.indptr))
+        column, rank = outer.slot[at] % outer.width, np.arange(hung.nnz) - hung.indptr[at]
+        places = graph.owner[close] * width + real.slot % real.width
+        made = graph.owner[rows[at]] * width + real.width + column * self.slots + rank
+        nodes = np.concatenate([close, rows[at]])
+        inner = Padded(nodes, np.concatenate([places, made]), graph.num_clients, width)
         of_real, of_made = self.inputs
-        inputs = sp.csr_matrix(sp.vstack([of_real[close], of_made[used]]))
-        where = np.concatenate([place[close], made])
-        size = graph.num_clients * width
-        real = sp.coo_array(links)
-        rows_at = np.concatenate([outer.slot[real.row], outer.slot[row_of[parent]]])
-        columns = np.concatenate([place[real.col], made])
-        weights = np.concatenate([self.scale[rows[real.row]], self.scale[parent]])
-
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
-        dense, sparse = _inputs(inputs, where, graph.num_clients, width, device)
+        dense, sparse = _inputs(sp.csr_matrix(sp.vstack([of_real[close], of_made[hung.indices]])), inner, device)
+        mean = sp.diags_array(self.scale[rows]) @ sp.hstack([links[:, close], hung[:, hung.indices]])
+        tensor = partial(torch.as_tensor, device=device)
         mask = tensor(outer.scatter(np.ones(len(rows), np.float32)))
         return SageView(
             dense=dense,
             sparse=sparse,
             inner=None,
-            outer=SparseOp.of(sp.csr_matrix((weights, (rows_at, columns)), shape=(outer.size, size)), device),
+            outer=SparseOp.of(outer.place(mean, inner), device),
             labels=tensor(outer.scatter(graph.labels[rows])),
             mask=mask,
             counts=mask.sum(1),
             slots=tensor(outer.slot),
-            root=tensor(outer.scatter(place[rows]).ravel()),
+            root=tensor(outer.scatter(places[np.searchsorted(close, rows)]).ravel()),
             degree=tensor(outer.scatter(self.degree[rows].astype(np.float32))),
         )
 
@@ -160,17 +134,17 @@ def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
     """
     graph, base = mended.graph, mended.graph.base
     whole, own = base.adjacency[graph.node], base.features[graph.node]
+    degrees, everything = np.diff(graph.adjacency.indptr), np.diff(whole.indptr)
     parts: dict[str, list[np.ndarray]] = {"original": [], "mended": []}
     for start in range(0, graph.num_nodes, ROWS):
         part = slice(start, start + ROWS)
-        truth = (whole[part] @ base.features).toarray() / _some(whole[part])
+        truth = (whole[part] @ base.features).toarray() / _some(everything[part])
         real = (graph.adjacency[part] @ own).toarray()
-        made = mended.hung[part] @ mended.generated.features
-        mean = (real + made) / np.maximum(mended.degree[part], 1)[:, None].astype(np.float32)
-        parts["original"].append(np.linalg.norm(real / _some(graph.adjacency[part]) - truth, axis=1))
-        parts["mended"].append(np.linalg.norm(mean - truth, axis=1))
+        made = mended.hung[part] @ mended.features
+        parts["original"].append(np.linalg.norm(real / _some(degrees[part]) - truth, axis=1))
+        parts["mended"].append(np.linalg.norm((real + made) / _some(mended.degree[part]) - truth, axis=1))
     found = {name: np.concatenate(values) for name, values in parts.items()}
-    lost = np.diff(whole.indptr) > np.diff(graph.adjacency.indptr)
+    lost = everything > degrees
     nodes = {"all": np.ones_like(lost), "lost": lost if lost.any() else ~lost}
     return {
         which: {name: [float(values[chosen].mean()), float(values[chosen].std())] for name, values in found.items()}
@@ -178,22 +152,19 @@ def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _some(adjacency: sp.csr_matrix) -> np.ndarray:
-    """Entries of each row, at least 1, ``[n, 1]``."""
-    count: np.ndarray = np.maximum(np.diff(adjacency.indptr), 1)[:, None].astype(np.float32)
-    return count
+def _some(degree: np.ndarray) -> np.ndarray:
+    """Degrees, at least 1, as a column ``[n, 1]``."""
+    return np.asarray(np.maximum(degree, 1)[:, None], dtype=np.float32)
 
 
-def _inputs(
-    inputs: sp.csr_matrix, where: np.ndarray, clients: int, width: int, device: torch.device
-) -> tuple[DenseOp | None, SparseOp | None]:
-    """Rows ``[m, 2d]`` at the places ``where`` of ``[K * width]``; zero elsewhere."""
-    size, columns = clients * width, inputs.shape[1]
-    if inputs.nnz >= views_of.SPARSE_BELOW * size * columns:
-        padded = torch.zeros(size, columns)
-        padded[torch.from_numpy(where)] = torch.from_numpy(inputs.toarray())
-        return DenseOp(padded.view(clients, width, columns).to(device)), None
+def _inputs(inputs: sp.csr_matrix, nodes: Padded, device: torch.device) -> tuple[DenseOp | None, SparseOp | None]:
+    """Rows ``[m, 2d]`` at the places of ``nodes``, zero elsewhere; sparse, client k's in column block k."""
+    columns = inputs.shape[1]
+    if inputs.nnz >= views_of.SPARSE_BELOW * nodes.size * columns:
+        return DenseOp(torch.from_numpy(nodes.scatter(inputs.toarray())).to(device)), None
     coo = sp.coo_array(inputs)
-    row = where[coo.row]
-    block = sp.csr_matrix((coo.data, (row, row // width * columns + coo.col)), shape=(size, clients * columns))
-    return None, SparseOp.of(block, device)
+    row = nodes.slot[coo.row]
+    shape = (nodes.size, nodes.clients * columns)
+    return None, SparseOp.of(
+        sp.csr_matrix((coo.data, (row, row // nodes.width * columns + coo.col)), shape=shape), device
+    )

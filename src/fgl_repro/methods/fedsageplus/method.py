@@ -68,11 +68,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedsageplus import generators, mending
-    from fgl_repro.methods.fedsageplus.mending import MendedInputs
-else:
-    generators = lazy("fgl_repro.methods.fedsageplus.generators")
-    mending = lazy("fgl_repro.methods.fedsageplus.mending")
+    from fgl_repro.methods.fedsageplus.mending import MendedGraph, MendedInputs
+
+generators = lazy("fgl_repro.methods.fedsageplus.generators")
+mending = lazy("fgl_repro.methods.fedsageplus.mending")
 
 
 @dataclass
@@ -156,11 +155,11 @@ class FedSagePlus(FedAvg[State]):
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         workshop = generators.Workshop(self, clients, state.curve)
         yield Phase("generator", workshop.turns, workshop.turn)
-        yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop))
+        yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop.mended()))
 
-    def mended(self, clients: Clients, state: State, workshop: generators.Workshop) -> Turn:
+    def mended(self, clients: Clients, state: State, graph: MendedGraph) -> Turn:
         """Every client hangs what its generator makes on its graph."""
-        own, graph = clients.inputs, mending.MendedGraph(clients.world.graph, workshop.generated())
+        own = clients.inputs
         state.inputs = mending.MendedInputs(own.world, own.model, own.views, own.seed, graph)
         return Turn()
 
@@ -170,7 +169,7 @@ class FedSagePlus(FedAvg[State]):
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """Generated neighbours of each client; mean L^d and L^f in every epoch of phase 1; Table D1's distances."""
         mended, graph = state.mended.mended, clients.world.graph
-        generated = np.bincount(graph.owner[mended.generated.parent], minlength=clients.count)
+        generated = np.bincount(graph.owner[mended.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
         told = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
         return told | {"distance": mending.distances(mended)}

@@ -11,12 +11,14 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor
 
+from fgl_repro.data.graph import induced
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.ops import fan_in
 from fgl_repro.nn.ragged import Draws, grouped, positions
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
 
 if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.nn.models.model import Params
 
 CHUNK = 1 << 24
@@ -25,9 +27,10 @@ CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Locals:
-    """Graphs of G clients laid end to end: n nodes in all.
+    """Graphs of G clients laid end to end, or what is left of them: n nodes in all.
 
     Attributes:
+        nodes: Union node behind each node, int64 ``[n]``.
         ptr: Client g has nodes ``ptr[g]:ptr[g + 1]``.
         owner: Client of each node, int64 ``[n]``.
         features: ``[n, d]``, or block-diagonal ``[n, G * d]`` where they are sparse.
@@ -35,6 +38,7 @@ class Locals:
         degree: Neighbours of each node, float ``[n, 1]``.
     """
 
+    nodes: np.ndarray
     ptr: list[int]
     owner: Tensor
     features: Tensor | SparseOp
@@ -42,21 +46,22 @@ class Locals:
     degree: Tensor
 
     @staticmethod
-    def of(features: sp.csr_matrix, adjacency: sp.csr_matrix, ptr: np.ndarray, device: torch.device) -> Locals:
-        """From features ``[n, d]``, block-diagonal adjacency ``[n, n]`` and positions ``[G + 1]``."""
-        clients, (n, d) = len(ptr) - 1, features.shape
-        owner = np.repeat(np.arange(clients), np.diff(ptr))
-        inputs: Tensor | SparseOp
+    def of(graph: UnionGraph, clients: range, hidden: np.ndarray, device: torch.device) -> Locals:
+        """Of a range of clients, without ``hidden`` nodes, bool ``[N]``."""
+        inside = np.arange(graph.ptr[clients[0]], graph.ptr[clients[-1] + 1])
+        nodes = inside[~hidden[inside]]
+        adjacency, features = induced(graph.adjacency, nodes), graph.base.features[graph.node[nodes]]
+        owner, (n, d) = graph.owner[nodes] - clients[0], features.shape
         if views_of.thin(features):
             columns = features.indices + np.repeat(owner * d, np.diff(features.indptr))
-            inputs = SparseOp.of(
-                sp.csr_matrix((features.data, columns, features.indptr), shape=(n, clients * d)), device
-            )
+            shape = (n, len(clients) * d)
+            blocks = sp.csr_matrix((features.data, columns, features.indptr), shape=shape)
+            inputs: Tensor | SparseOp = SparseOp.of(blocks, device)
         else:
             inputs = torch.from_numpy(features.toarray()).to(device)
-        degree = torch.from_numpy(np.diff(adjacency.indptr).astype(np.float32)).to(device)
         index = torch.from_numpy(owner).to(device)
-        return Locals(ptr.tolist(), index, inputs, SparseOp.of(adjacency, device), degree.unsqueeze(1))
+        degree = torch.from_numpy(np.diff(adjacency.indptr).astype(np.float32)).to(device).unsqueeze(1)
+        return Locals(nodes, positions(index, len(clients)), index, inputs, SparseOp.of(adjacency, device), degree)
 
     @property
     def clients(self) -> int:

@@ -22,26 +22,81 @@ Tables: FedLoG 1, 2, 5, 6, 9.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.lazy import lazy
+from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.data.graph import induced
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.inputs import Inputs
 from fgl_repro.fl.messages import Features
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedgcn import halo
+    from fgl_repro.nn import view as views_of
     from fgl_repro.nn.view import View, Views
 else:
-    halo = lazy("fgl_repro.methods.fedgcn.halo")
+    views_of = lazy("fgl_repro.nn.view")
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Every client's own nodes with those around them, in the joint graph of all training clients.
+
+    The joint graph A_g has the nodes of all clients and all edges of the base graph among them: cross-client edges are
+    in it, a held-out client and removed nodes are not.
+
+    Attributes:
+        graph: Own nodes and the first rings around them, induced on A_g.
+        own: Union nodes of ``graph`` that are client k's own, in the order of the training graph, int64 ``[N]``.
+        adjacency: The same blocks cut from D_g^-1/2 (A_g + I) D_g^-1/2, degrees those of A_g.
+        sums: Rows of that matrix times the features: exact neighbour sums of every union node, ``[N', d]``.
+        ring: Nodes of the halo alone, per client, int64 ``[K]``.
+    """
+
+    graph: UnionGraph
+    own: np.ndarray
+    adjacency: sp.csr_matrix
+    sums: sp.csr_matrix
+    ring: np.ndarray
+
+    @staticmethod
+    def of(union: UnionGraph, hops: int) -> Halo:
+        """The first ``hops`` rings around the clients of ``union``."""
+        joint = np.zeros(union.base.num_nodes, dtype=np.float32)
+        joint[union.node] = 1
+        adjacency = sp.csr_matrix(sp.diags_array(joint) @ union.base.adjacency @ sp.diags_array(joint))
+        adjacency.eliminate_zeros()
+        graph, own = surrounded(union, adjacency, hops)
+        normal = views_of.gcn_norm(adjacency)
+        blocks = [induced(normal, nodes) for nodes in np.split(graph.node, graph.ptr[1:-1])]
+        weighted = sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
+        sums = sp.csr_matrix(normal @ union.base.features)[graph.node]
+        return Halo(graph, own, weighted, sums, np.diff(graph.ptr) - np.diff(union.ptr))
+
+
+def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[UnionGraph, np.ndarray]:
+    """Every client's nodes and those at most ``hops`` edges away, and which of them are its own, as in a halo.
+
+    Args:
+        adjacency: Edges among nodes of the base graph, symmetric 0/1 CSR.
+    """
+    nodes, own, offset = [], [], 0
+    for mine in np.split(union.node, union.ptr[1:-1]):
+        reached = np.zeros(union.base.num_nodes, dtype=bool)
+        reached[mine] = True
+        for _ in range(hops):
+            reached |= (adjacency @ reached.astype(np.float32)) > 0
+        nodes.append(np.flatnonzero(reached))
+        own.append(offset + np.searchsorted(nodes[-1], mine))
+        offset += len(nodes[-1])
+    return UnionGraph.induced(replace(union.base, adjacency=adjacency), nodes), np.concatenate(own)
 
 
 @dataclass(frozen=True)
@@ -56,7 +111,7 @@ class HaloInputs(Inputs):
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
         graph = self.world.graph
-        around = views.once(graph, f"halo-{self.rings}", lambda: halo.halo_of(graph, self.rings))
+        around = views.once(graph, f"halo-{self.rings}", lambda: Halo.of(graph, self.rings))
         if self.exact:
             return views.propagated(around.graph, around.own[rows], around.adjacency, around.sums)
         return views.of(around.graph, around.own[rows])
@@ -69,6 +124,8 @@ class FedGCN(FedAvg[None]):
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("gcn",)
+
+    uniform: ClassVar[tuple[str, ...]] = variants
 
     variant: str = "paper"
     hops: int = 2
@@ -92,9 +149,6 @@ class FedGCN(FedAvg[None]):
         """Sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
         graph, number = clients.world.graph, 4 * clients.model.num_features
         if self.variant == "release":
-            return Turn(down=Features(number * halo.halo_of(graph, self.hops).ring))
-        own, ring = np.diff(graph.ptr), halo.halo_of(graph, 1).ring
+            return Turn(down=Features(number * Halo.of(graph, self.hops).ring))
+        own, ring = np.diff(graph.ptr), Halo.of(graph, 1).ring
         return Turn(up=Features(number * (own + ring)), down=Features(number * (own + ring * (self.hops == 2))))
-
-    def share(self, clients: Clients) -> Tensor:
-        return torch.ones_like(clients.samples)

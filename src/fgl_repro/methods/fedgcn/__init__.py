@@ -1,3 +1,0 @@
-from fgl_repro.methods.fedgcn.method import FedGCN
-
-__all__ = ["FedGCN"]

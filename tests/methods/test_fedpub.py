@@ -135,14 +135,14 @@ def test_own_features_as_input_are_the_mean_embedding_of_the_own_graph(world: Wo
 
 
 def test_input_graphs() -> None:
-    sizes = {kind: random_graph(2, 4, 0, CPU, kind) for kind in ("sbm", "er", "one")}
-    assert {kind: len(graph.features) for kind, graph in sizes.items()} == {"sbm": 500, "er": 500, "one": 1}
-    blocks = sizes["sbm"].edges // 100
+    sent = {kind: random_graph(2, 4, 0, CPU, kind)[0] for kind in ("sbm", "er", "one")}
+    assert {kind: probe.features.shape[1] for kind, probe in sent.items()} == {"sbm": 500, "er": 500, "one": 1}
+    blocks = sent["sbm"].edges[0] // 100
     assert torch.equal(blocks[0], blocks[1])
-    edges = [graph.edges.shape[1] for graph in sizes.values()]
+    edges = [probe.edges.shape[2] for probe in sent.values()]
     assert edges[1] == pytest.approx(edges[0], rel=0.1)
     assert edges[2] == 0
-    assert not torch.equal(sizes["er"].edges[0] // 100, sizes["er"].edges[1] // 100)
+    assert not torch.equal(*(sent["er"].edges[0] // 100))
 
 
 def test_without_masks_uniform_similarity_is_fedavg(world: World) -> None:

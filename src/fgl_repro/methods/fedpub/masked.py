@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fgl_repro.federation.world import UnionGraph
-    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.models.gcn import GCN
+    from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views
 
 MASK_OF = {"W1": "M1", "W2": "M2", "W3": "M3"}
@@ -29,7 +30,10 @@ class MaskedGCN:
     below the ``threshold``.
     """
 
-    gcn: Model
+    fanout: ClassVar[int] = 0
+    test_fanout: ClassVar[int] = 0
+
+    gcn: GCN
     threshold: float
 
     @property
@@ -39,14 +43,6 @@ class MaskedGCN:
     @property
     def num_classes(self) -> int:
         return self.gcn.num_classes
-
-    @property
-    def fanout(self) -> int:
-        return self.gcn.fanout
-
-    @property
-    def test_fanout(self) -> int:
-        return self.gcn.test_fanout
 
     def init(self, rng: Generator) -> Params:
         """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
@@ -68,8 +64,7 @@ class MaskedGCN:
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
         """As the GCN's."""
-        view: View = self.gcn.view(views, graph, rows)
-        return view
+        return self.gcn.view(views, graph, rows)
 
     def first(self, params: Params, view: View) -> Tensor:
         """First convolution's output before its ReLU, in training, ``[K, n1, H]``."""

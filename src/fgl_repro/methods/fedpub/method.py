@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -42,7 +41,7 @@ import numpy as np
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
-from fgl_repro.fl.messages import Message
+from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import label_correlation
 from fgl_repro.fl.mixing import cosine, drift, flat, mix, softmax_of_cosine
@@ -54,40 +53,20 @@ if TYPE_CHECKING:
 
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep, Loss
-    from fgl_repro.methods.fedpub import masked, random_graph
-    from fgl_repro.methods.fedpub.masked import MaskedGCN
     from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View
-else:
-    masked = lazy("fgl_repro.methods.fedpub.masked")
-    random_graph = lazy("fgl_repro.methods.fedpub.random_graph")
+
+masked, random_graph = (lazy(f"fgl_repro.methods.fedpub.{name}") for name in ("masked", "random_graph"))
 
 
 @dataclass
-class Upload(Message):
-    weights: Params
+class Download(Weights):
     masks: Params | None
+
+
+@dataclass
+class Upload(Download):
     embedding: Tensor | None
-
-    def tensors(self) -> Params:
-        return self.weights
-
-
-@dataclass
-class Download(Message):
-    weights: Params
-    masks: Params | None
-
-    def tensors(self) -> Params:
-        return self.weights
-
-
-@dataclass
-class Probe(Message):
-    """The random graph, sent once: features ``[K, 500, d]`` and every edge both ways ``[K, 2, M]``, 64-bit."""
-
-    features: Tensor
-    edges: Tensor
 
 
 @dataclass
@@ -111,12 +90,10 @@ class FedPub(Method[State]):
     display: ClassVar[str] = "FED-PUB"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn",)
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-        {
-            "similarity": ("function", "parameter", "gradient", "updates", "label"),
-            "random_graph": ("sbm", "er", "one", "feature"),
-        }
-    )
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "similarity": ("function", "parameter", "gradient", "updates", "label"),
+        "random_graph": ("sbm", "er", "one", "feature"),
+    }
 
     variant: str = "release"
     tau: float = 3.0
@@ -149,9 +126,9 @@ class FedPub(Method[State]):
     def shared_graph(self, clients: Clients, state: State) -> Turn:
         """The server draws the random graph and sends it."""
         size, device = clients.model.num_features, clients.samples.device
-        graph = random_graph.random_graph(clients.count, size, clients.seed, device, self.random_graph)
-        state.shared = graph.view
-        return Turn(down=Probe(*(t.expand(clients.count, *t.shape) for t in (graph.features, graph.edges))))
+        draw = random_graph.random_graph
+        sent, state.shared = draw(clients.count, size, clients.seed, device, self.random_graph)
+        return Turn(down=sent)
 
     def publish(self, clients: Clients, state: State) -> Message:
         return Download(clients.params, self.sent_masks(clients))
@@ -181,7 +158,8 @@ class FedPub(Method[State]):
         embedding = self.embedding(clients, state)
         if self.variant == "release" or not self.masks:
             return Upload(clients.params, self.sent_masks(clients), embedding)
-        product = network_of(clients).weights(clients.trained, training=True)
+        assert isinstance(clients.model, masked.MaskedGCN)
+        product = clients.model.weights(clients.trained, training=True)
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 
     def embedding(self, clients: Clients, state: State) -> Tensor | None:
@@ -222,9 +200,3 @@ class FedPub(Method[State]):
             similar = cosine(self.compared(state, self.upload(clients, state))).cpu().numpy()
         cut = float(np.mean(torch.stack(state.cut).tolist())) if self.masks else None
         return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.class_counts)}
-
-
-def network_of(clients: Clients) -> MaskedGCN:
-    """The clients' network, as what it is."""
-    assert isinstance(clients.model, masked.MaskedGCN)
-    return clients.model

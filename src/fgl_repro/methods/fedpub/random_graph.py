@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
+from fgl_repro.fl.messages import Message
 from fgl_repro.nn.sparse import DenseOp, SparseOp
 from fgl_repro.nn.view import View, gcn_norm
 
@@ -24,21 +25,25 @@ SHAPES = {
 """Blocks, nodes of each, probability of an edge inside one."""
 
 
-@dataclass(frozen=True)
-class RandomGraph:
-    """Features ``[n, d]``, directed edges ``[2, M]`` int64, and the view that applies K models to K copies of it."""
+@dataclass
+class Probe(Message):
+    """The random graph, sent once: features ``[K, 500, d]`` and every edge both ways ``[K, 2, M]``, 64-bit."""
 
     features: Tensor
     edges: Tensor
-    view: View
 
 
-def random_graph(clients: int, num_features: int, seed: int, device: torch.device, kind: str = "sbm") -> RandomGraph:
+def random_graph(
+    clients: int, num_features: int, seed: int, device: torch.device, kind: str = "sbm"
+) -> tuple[Probe, View]:
     """Draw the graph from the named streams of the run seed; Gaussian features.
 
     Args:
         kind: ``sbm``, the blocks above; ``er``, as many nodes and on average as many edges in one block; ``one``,
             a single node.
+
+    Returns:
+        What is sent of it, and the view that applies K models to K copies of it.
     """
     count, size, probability = SHAPES[kind]
     rng = numpy_rng("random-graph", seed)
@@ -61,4 +66,4 @@ def random_graph(clients: int, num_features: int, seed: int, device: torch.devic
         slots=torch.arange(clients * nodes, device=device),
     )
     edges = torch.from_numpy(np.stack(adjacency.nonzero())).long().to(device)
-    return RandomGraph(features, edges, view)
+    return Probe(*(tensor.expand(clients, *tensor.shape) for tensor in (features, edges))), view

@@ -54,13 +54,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
@@ -70,8 +69,7 @@ if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedsageplus.mending import MendedGraph, MendedInputs
 
-generators = lazy("fgl_repro.methods.fedsageplus.generators")
-mending = lazy("fgl_repro.methods.fedsageplus.mending")
+generators, mending = (lazy(f"fgl_repro.methods.fedsageplus.{name}") for name in ("generators", "mending"))
 
 
 @dataclass
@@ -95,10 +93,15 @@ class FedSagePlus(FedAvg[State]):
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("sage", "sage_halves")
+    uniform: ClassVar[tuple[str, ...]] = variants
     federated: ClassVar[bool] = True
-    quick: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {"hidden": 0.2, "generator_epochs": 2, "generator_lr": 0.01, "fgen_inner": 8, "fgen_outer": 16}
-    )
+    quick: ClassVar[Mapping[str, Any]] = {
+        "hidden": 0.2,
+        "generator_epochs": 2,
+        "generator_lr": 0.01,
+        "fgen_inner": 8,
+        "fgen_outer": 16,
+    }
 
     variant: str = "paper"
     hidden: float = 0.1
@@ -145,9 +148,6 @@ class FedSagePlus(FedAvg[State]):
     def epochs_at_home(self) -> int:
         """Epochs on (5) alone."""
         return self.warmup + self.at_home * self.generator_epochs
-
-    def share(self, clients: Clients) -> Tensor:
-        return torch.ones_like(clients.samples)
 
     def state(self, clients: Clients) -> State:
         return State(np.zeros((self.warmup + self.generator_epochs, 2)))

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from fgl_repro.config import digest
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
-from fgl_repro.runs.record import Note, Record, checksum_of
+from fgl_repro.runs.record import Note, Record
 from support import helpers
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -40,7 +41,7 @@ def test_a_new_record_carries_a_checksum_that_survives_the_file() -> None:
     record = helpers.record(helpers.config(), facts={"gamma": (1, 2), "by": {2: "b", 10: "a"}})
     content = json.loads(json.dumps(record.as_json()))
     assert content["format"] == 2
-    assert content["checksum"] == checksum_of({k: v for k, v in content.items() if k != "checksum"})
+    assert content["checksum"] == digest({k: v for k, v in content.items() if k != "checksum"})
     assert Record.from_json(content).as_json() == content
 
 
@@ -101,7 +102,7 @@ def test_damage_is_named(damage: Change, said: str, sealed: bool) -> None:
         content["format"] = 1
     damage(content)
     if sealed:
-        content["checksum"] = checksum_of(content)
+        content["checksum"] = digest(content)
     with pytest.raises(UserError) as caught:
         Record.from_json(content)
     assert said in str(caught.value)
@@ -139,5 +140,5 @@ def test_notes_of_older_versions_are_read() -> None:
 def test_a_number_beyond_all_floats_is_compared() -> None:
     content = helpers.record(helpers.config()).as_json()
     content["bytes"]["rounds"]["up"]["weights"] = 10**400
-    content["checksum"] = checksum_of({name: value for name, value in content.items() if name != "checksum"})
+    content["checksum"] = digest({name: value for name, value in content.items() if name != "checksum"})
     assert Record.from_json(content).bytes["rounds"]["up"]["weights"] == 10**400

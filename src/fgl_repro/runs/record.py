@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
 
 from fgl_repro.config.identity import digest
 from fgl_repro.config.schema import AXES
 from fgl_repro.core.errors import UserError
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
+
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
+LATER = ("predicted", "facts", "phases")
+"""Parts that are written only where there are some, and that older records lack."""
+
 SELECTIONS = ("best", "last")
 ROUNDING = 1e-5
-_Reader = Callable[[Any, str], Any]
+
+
+class _Strict:
+    """Every part is of its declared type, no part is missing and none is more, where Pydantic reads it."""
+
+    __pydantic_config__ = MappingProxyType({"strict": True, "extra": "forbid"})
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(_Strict):
     """The accuracies of one probe at one round, as fractions; None where there are no rows.
 
     Attributes:
@@ -54,10 +66,9 @@ class Measured:
         for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
             if value is not None and not 0 <= value <= 1:
                 yield f"has {name} {value}, which is no fraction"
-        if len(self.clients) != len(self.counts) or min(self.counts, default=0) < 0:
-            yield "has counts that do not fit its clients"
         rows = {k: n for k, n in enumerate(self.counts) if n}
-        if any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
+        many = len(self.clients) == len(self.counts) and min(self.counts, default=0) >= 0
+        if not many or any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
             yield "has counts that do not fit its clients"
             return
         own = {k: self.clients[k] or 0.0 for k in rows}
@@ -71,7 +82,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(_Strict):
     """The two rounds that a record keeps, counted from 0, and the validation accuracy of each."""
 
     best_round: int
@@ -81,7 +92,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note:
+class Note(_Strict):
     """Identity and provenance of a run: all that is known before it has results, or when it has none.
 
     Attributes:
@@ -117,12 +128,24 @@ class Note:
             raise UserError(f"it has format {content.get('format')}, this version reads 1 and {FORMAT}")
         content = dict(content)
         checksum = content.pop("checksum", None)
-        if checksum != (checksum_of(content) if content["format"] > 1 else None):
+        if checksum != (digest(content) if content["format"] > 1 else None):
             raise UserError("its checksum is not that of its content")
-        found: Self = _made(cls, content, "it")
+        from pydantic import ValidationError
+
+        try:
+            found: Self = cls._reader().validate_json(json.dumps(content))
+        except ValidationError as error:
+            raise UserError(_clause(error.errors()[0])) from None
         for problem in found.problems():
             raise UserError(problem)
         return found
+
+    @classmethod
+    @cache
+    def _reader(cls) -> TypeAdapter[Any]:
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls)
 
     def problems(self) -> Iterator[str]:
         """What cannot be true of a run, one clause each."""
@@ -130,11 +153,9 @@ class Note:
             yield f"its status is {self.status}"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON types, with the checksum."""
-        return self._sealed(asdict(self))
-
-    def _sealed(self, content: dict[str, Any]) -> dict[str, Any]:
-        return content | ({"checksum": checksum_of(content)} if self.format > 1 else {})
+        """Plain JSON types, with the checksum: SHA-256 of all else."""
+        content: dict[str, Any] = json.loads(json.dumps(asdict(self, dict_factory=_written)))
+        return content | ({"checksum": digest(content)} if self.format > 1 else {})
 
     def changed(self, **parts: Any) -> Self:
         """A copy with other ``parts``."""
@@ -206,75 +227,23 @@ class Record(Note):
             if not 0 <= value <= 1:
                 yield f"its validation accuracy is {value}, which is no fraction"
         sizes = [n for sent in self.bytes.values() for named in sent.values() for n in named.values()]
-        amounts: dict[str, Sequence[float]] = {"bytes": sizes, "seconds": [*self.seconds.values()]}
-        amounts["memory"] = [self.peak_memory_mb]
+        amounts = {"bytes": sizes, "seconds": self.seconds.values(), "memory": [self.peak_memory_mb]}
         for name, values in amounts.items():
             if not all(0 <= value < math.inf for value in values):
                 yield f"its {name} are not all finite and zero or more"
         if not {"train", "total"} <= self.seconds.keys():
             yield "its seconds lack train or total"
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain JSON types, with the checksum; what a record of its time did not have is left out."""
-        content = asdict(self)
-        for at in (at for found in content["metrics"].values() for at in found.values()):
-            if at["predicted"] is None:
-                del at["predicted"]
-        for name in ("facts", "phases"):
-            if content[name] is None:
-                del content[name]
-        return self._sealed(content)
+
+def _written(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in parts if name not in LATER or value is not None}
 
 
-def checksum_of(content: dict[str, Any]) -> str:
-    """SHA-256 hex of a record without its checksum; the same before it is written and after it is read."""
-    return digest(json.loads(json.dumps(content)))
-
-
-# --- types ------------------------------------------------------------------------------------------------------------
-
-
-def _made(owner: Any, content: object, what: str) -> Any:
-    """``content`` as the dataclass ``owner``, every field of its declared type."""
-    if not isinstance(content, dict):
-        raise UserError(f"{what} is no mapping")
-    readers, needed = _fields(owner)
-    for name in sorted(needed - content.keys()):
-        raise UserError(f"{what} has no {name}")
-    for name in sorted(content.keys() - readers.keys()):
-        raise UserError(f"{what} has a part {name} that no run writes")
-    return owner(**{name: readers[name](value, name) for name, value in content.items()})
-
-
-@cache
-def _fields(owner: Any) -> tuple[dict[str, _Reader], set[str]]:
-    """A reader for each field of a dataclass, and the names of those without default."""
-    hints = get_type_hints(owner)
-    needed = {f.name for f in fields(owner) if f.default is MISSING and f.default_factory is MISSING}
-    return {f.name: _reader(hints[f.name]) for f in fields(owner)}, needed
-
-
-@cache
-def _reader(hint: Any) -> _Reader:
-    """What turns a JSON value into one of the declared type, or refuses it."""
-    origin, arguments = get_origin(hint) or hint, get_args(hint)
-    if origin is Any:
-        return lambda value, what: value
-    if is_dataclass(origin):
-        return lambda value, what: _made(origin, value, f"its {what}")
-    if origin in (Union, UnionType):
-        inner = _reader(arguments[0])
-        return lambda value, what: None if value is None else inner(value, what)
-    accepted = {float: (int, float)}.get(origin, (origin,))
-
-    def plain(value: Any, what: str) -> Any:
-        if type(value) not in accepted:
-            raise UserError(f"its {what} is {type(value).__name__} where {origin.__name__} belongs")
-        return value
-
-    if origin not in (list, dict) or arguments[-1] is Any:
-        return plain
-    each = _reader(arguments[-1])
-    if origin is list:
-        return lambda value, what: [each(item, what) for item in plain(value, what)]
-    return lambda value, what: {name: each(item, name) for name, item in plain(value, what).items()}
+def _clause(first: ErrorDetails) -> str:
+    """What Pydantic found first, as the other problems are told."""
+    *above, name = [part for part in first["loc"] if isinstance(part, str)]
+    if first["type"] == "missing":
+        return f"{f'its {above[-1]}' if above else 'it'} has no {name}"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{f'its {above[-1]}' if above else 'it'} has a part {name} that no run writes"
+    return f"its {name} is {type(first['input']).__name__} where {first['type'].removesuffix('_type')} belongs"

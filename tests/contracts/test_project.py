@@ -61,6 +61,12 @@ def test_no_source_file_is_too_long() -> None:
     assert {path: lines for path, lines in sizes.items() if lines > LONGEST} == {}
 
 
+def test_nothing_that_git_ignores_is_tracked() -> None:
+    """A tracked link at the place of an ignored folder would replace that folder at the next checkout."""
+    listed = ["git", "ls-files", "-ci", "--exclude-standard"]
+    assert subprocess.run(listed, cwd=ROOT, capture_output=True, text=True).stdout == ""
+
+
 def test_nothing_names_one_machine() -> None:
     found = []
     for path in _project_files():

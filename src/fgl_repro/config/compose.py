@@ -22,7 +22,7 @@ from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import PACKAGES
 from fgl_repro.core.schema import converted, types_of, unknown
-from fgl_repro.nn.architectures.auto import Auto
+from fgl_repro.nn.architectures.options import Auto
 
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
 """Variables that the yaml files read."""

@@ -43,9 +43,7 @@ class Features:
         self.dense: Tensor | None = None
         if rows.nnz + made.size < views_of.SPARSE_BELOW * size * self.width:
             rows = sp.csr_matrix(sp.vstack([rows, sp.csr_matrix(made)], format="csr"))
-            columns = rows.indices + np.repeat(owner * self.width, np.diff(rows.indptr))
-            shape = (size, clients * self.width)
-            self.blocks = SparseOp.of(sp.csr_matrix((rows.data, columns, rows.indptr), shape=shape), device)
+            self.blocks = SparseOp.of(views_of.by_client(rows, owner, clients), device)
         else:
             self.dense = torch.zeros(size + 1, self.width, device=device)
             self.dense[:real] = torch.from_numpy(rows.toarray()).to(device)
@@ -154,18 +152,14 @@ class Neighbours:
         inner = outer.width * (1 + fan)
         root = np.arange(outer.clients)[:, None] * inner + np.arange(outer.width)
         degree = self.degree[nodes].astype(np.float32)
-        mask = self._tensor(outer.scatter(np.ones(len(rows), np.float32)))
         return SageView(
             dense=Drawn(self.features, self._tensor(own), self._tensor(around)),
             sparse=None,
             inner=None,
             outer=DrawnMean(self._tensor((degree > 0).astype(np.float32)).unsqueeze(2), fan),
-            labels=self._tensor(outer.scatter(self.graph.labels[rows])),
-            mask=mask,
-            counts=mask.sum(1),
-            slots=self._tensor(outer.slot),
             root=self._tensor(root.ravel()),
             degree=self._tensor(degree),
+            **outer.tensors(self.graph, self.device),
         )
 
     def drawn(self, nodes: np.ndarray, uniform: np.ndarray) -> np.ndarray:

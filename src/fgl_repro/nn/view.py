@@ -21,7 +21,6 @@ from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
 
 T = TypeVar("T")
-ToTensor = Callable[[np.ndarray], Tensor]
 Affine = Callable[[Tensor, Tensor], Tensor]  # a DenseOp, or what stands for one
 Linear = Callable[[Tensor], Tensor]  # a SparseOp, or what stands for one
 
@@ -60,6 +59,17 @@ class Padded:
         out = np.zeros((self.size, *values.shape[1:]), dtype=values.dtype)
         out[self.slot] = values
         return out.reshape(self.clients, self.width, *values.shape[1:])
+
+    def tensors(self, graph: UnionGraph, device: torch.device) -> dict[str, Tensor]:
+        """What a :class:`View` says of these rows of ``graph``."""
+        labels, ones = self.scatter(graph.labels[self.nodes]), self.scatter(np.ones(len(self.nodes), np.float32))
+        arrays = {"labels": labels, "mask": ones, "counts": ones.sum(1), "slots": self.slot}
+        return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+    def spread(self, matrix: sp.csr_matrix) -> sp.csr_matrix:
+        """``matrix`` ``[n, m]`` with rows at these slots and empty elsewhere."""
+        indptr = np.concatenate([[0], np.cumsum(self.scatter(np.diff(matrix.indptr)))])
+        return sp.csr_matrix((matrix.data, matrix.indices, indptr), shape=(self.size, matrix.shape[1]))
 
     def place(self, matrix: sp.csr_matrix, columns: Padded) -> sp.csr_matrix:
         """``matrix`` ``[n, m]`` with rows at these slots and columns at those of ``columns``."""
@@ -101,39 +111,25 @@ class View:
         return (values * self.mask).sum(1) / self.counts.clamp_min(1)
 
 
-def entries(matrix: sp.csr_matrix, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of each row ``[r]`` and their positions in the matrix's arrays, row after row."""
-    start = matrix.indptr[rows].astype(np.int64)
-    counts = matrix.indptr[rows + 1] - start
-    before = np.cumsum(counts) - counts
-    return counts, np.repeat(start - before, counts) + np.arange(counts.sum())
-
-
-def pointers(rows: Padded, counts: np.ndarray) -> np.ndarray:
-    """Row pointers of a CSR matrix whose rows lie at the slots of ``rows`` and are empty elsewhere."""
-    return np.concatenate([[0], np.cumsum(rows.scatter(counts).ravel())])
-
-
 def around(matrix: sp.csr_matrix, graph: UnionGraph, rows: np.ndarray) -> tuple[Padded, Padded, sp.csr_matrix]:
     """Rows, their closed neighbourhood in ``matrix`` ``[N, N]``, and the matrix from there to here ``[K * r, K * n]``.
 
     Cheap enough for every mini-batch: nothing is as long as the graph but two masks.
     """
-    counts, found = entries(matrix, rows)
-    columns = matrix.indices[found]
+    links = matrix[rows]
     mark = np.zeros(graph.num_nodes, dtype=bool)
-    mark[rows] = mark[columns] = True
+    mark[rows] = mark[links.indices] = True
     outer, inner = Padded.of(rows, graph), Padded.of(np.flatnonzero(mark), graph)
     slot = np.empty(graph.num_nodes, dtype=np.int64)
     slot[inner.nodes] = inner.slot
-    arrays = (matrix.data[found], slot[columns], pointers(outer, counts))
-    return outer, inner, sp.csr_matrix(arrays, shape=(outer.size, inner.size))
+    placed = sp.csr_matrix((links.data, slot[links.indices], links.indptr), shape=(len(rows), inner.size))
+    return outer, inner, outer.spread(placed)
 
 
-def gathered(source: Tensor, where: np.ndarray, nodes: Padded, kept: bool) -> DenseOp:
-    """Rows ``where`` ``[n]`` of ``source`` at the slots of ``nodes``, its last row, zeros, elsewhere."""
+def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
+    """Rows ``nodes`` of ``source`` at their slots, its last row, zeros, elsewhere."""
     index = np.full(nodes.size, len(source) - 1)
-    index[nodes.slot] = where
+    index[nodes.slot] = nodes.nodes
     inputs = source.index_select(0, torch.from_numpy(index).to(source.device))
     return DenseOp(inputs.view(nodes.clients, nodes.width, -1), kept)
 
@@ -168,12 +164,10 @@ class Views:
         adjacency, propagated = self._shared(graph)
         outer, needed, second = around(adjacency, graph, rows)
         if propagated is not None:
-            return self._view(graph, outer, second, dense=gathered(propagated, needed.nodes, needed, self.kept))
-        inner = adjacency[needed.nodes]
-        inputs = Padded.of(np.unique(inner.indices).astype(np.int64), graph)
+            return self._view(graph, outer, second, dense=gathered(propagated, needed, self.kept))
+        _, inputs, inner = around(adjacency, graph, needed.nodes)
         features = graph.base.features[graph.node[inputs.nodes]]
-        placed = needed.place(inner[:, inputs.nodes], inputs)
-        return self._view(graph, outer, second, sparse=_blocks(features, inputs, graph), inner=placed)
+        return self._view(graph, outer, second, sparse=blocks(features, inputs, graph), inner=inner)
 
     def propagated(
         self, graph: UnionGraph, rows: np.ndarray, adjacency: sp.csr_matrix, features: sp.csr_matrix
@@ -189,10 +183,10 @@ class Views:
         outer, needed, second = around(adjacency, graph, rows)
         base, own = graph.base.features, features[needed.nodes]
         if not thin(base):
-            source = self._tensor(np.pad(own.toarray(), ((0, 1), (0, 0))))
-            dense = gathered(source, np.arange(len(needed.nodes)), needed, self.kept)
+            dense = DenseOp(torch.from_numpy(needed.scatter(own.toarray())).to(self.device), self.kept)
             return self._view(graph, outer, second, dense=dense)
-        return self._view(graph, outer, second, sparse=_blocks(own, needed, graph))
+        own.sort_indices()
+        return self._view(graph, outer, second, sparse=blocks(own, needed, graph))
 
     def _view(
         self,
@@ -204,20 +198,13 @@ class Views:
         inner: sp.csr_matrix | None = None,
     ) -> View:
         """Put together: ``outer`` are the rows, ``second`` the propagation from the inner nodes to them."""
-        mask = self._tensor(outer.scatter(np.ones(len(outer.nodes), np.float32)))
         return View(
             dense=dense,
             sparse=None if sparse is None else SparseOp.of(sparse, self.device),
             inner=None if inner is None else SparseOp.of(inner, self.device),
             outer=SparseOp.of(second, self.device),
-            labels=self._tensor(outer.scatter(graph.labels[outer.nodes])),
-            mask=mask,
-            counts=mask.sum(1),
-            slots=self._tensor(outer.slot),
+            **outer.tensors(graph, self.device),
         )
-
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
 
     def once(self, graph: UnionGraph, name: str, make: Callable[[], T]) -> T:
         """``make()`` on the first call for this graph and name, the same object after that."""
@@ -239,10 +226,13 @@ class Views:
         return self.once(graph, "propagated", make)
 
 
-def _blocks(features: sp.csr_matrix, inputs: Padded, graph: UnionGraph) -> sp.csr_matrix:
+def blocks(features: sp.csr_matrix, inputs: Padded, graph: UnionGraph) -> sp.csr_matrix:
     """Features of client k's nodes in column block k, ``[K * n0, K * d]``: one product serves K first layers."""
-    coo = sp.coo_array(features)
-    width = coo.shape[1]
-    columns = graph.owner[inputs.nodes][coo.row] * width + coo.col
-    shape = (inputs.size, inputs.clients * width)
-    return sp.csr_matrix((coo.data, (inputs.slot[coo.row], columns)), shape=shape)
+    return inputs.spread(by_client(features, graph.owner[inputs.nodes], inputs.clients))
+
+
+def by_client(features: sp.csr_matrix, owner: np.ndarray, clients: int) -> sp.csr_matrix:
+    """Rows ``[n, d]`` with those of client k in column block k, ``[n, K * d]``."""
+    rows, width = features.shape
+    columns = features.indices + np.repeat(owner * width, np.diff(features.indptr))
+    return sp.csr_matrix((features.data, columns, features.indptr), shape=(rows, clients * width))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.errors import UserError
@@ -14,25 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class Architecture(Option):
-    """A model by name. Subclasses add what is theirs and say what they build.
+    """A model by name. Subclasses add what is theirs and name what they build, or build it themselves.
 
     Attributes:
+        network: Module and class of the stacked network, which takes d, C and the fields below by name.
         hidden: Width H of the first hidden layer.
         dropout: Share of hidden values that training drops.
     """
 
     axis: ClassVar[str] = "model"
     revision: ClassVar[int] = 0
+    network: ClassVar[str]
 
     hidden: int = 128
     dropout: float = 0.5
 
     def check(self) -> None:
-        if self.hidden < 1:
-            raise UserError(f"model.hidden={self.hidden} leaves no units: give at least 1.")
+        self.at_least(1, "hidden")
         if not 0 <= self.dropout < 1:
             raise UserError(f"model.dropout={self.dropout} must lie in [0, 1).")
 
     def build(self, num_features: int, num_classes: int) -> Model:
         """The stacked network for features of width d and C classes."""
-        raise NotImplementedError(f"the model {self.name} builds nothing")
+        model: Model = resolve_name(self.network)(num_features, num_classes, **asdict(self))
+        return model

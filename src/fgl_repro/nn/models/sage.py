@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.ops import dropout, fan_in, linear
 from fgl_repro.nn.sparse import SparseOp
-from fgl_repro.nn.view import Padded, View, around, entries, gathered, pointers
+from fgl_repro.nn.view import Padded, View, around, blocks, gathered
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -85,15 +86,15 @@ class SAGE:
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
         """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
-        return self.source(views, graph).view(graph, rows, views.device)
+        return self.source(views, graph).view(rows)
 
     def ring(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> RingView:
         """The same with the embeddings of the rows' neighbours at hand."""
-        return self.source(views, graph).ring(graph, rows, views.device)
+        return self.source(views, graph).ring(rows)
 
     def source(self, views: Views, graph: UnionGraph) -> Source:
         """What all views of a union graph are cut from, computed once."""
-        return views.once(graph, "sage", lambda: Source.of(graph, views.device))
+        return views.once(graph, "sage", lambda: Source(graph, views.device))
 
     def first(self, params: Params, view: View) -> Tensor:
         """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
@@ -125,82 +126,57 @@ class SAGE:
         return linear(self.embed(params, view, rng, first), params["W3"], params["b3"])
 
 
-@dataclass(frozen=True)
 class Source:
     """What all views of a union graph are cut from.
 
     Attributes:
         mean: Row-normalised adjacency ``[N, N]``.
         degree: Neighbours of each node ``[N]``.
-        dense: ``[A X | X]`` of every node and a row of zeros, ``[N + 1, 2d]``, or None.
-        sparse: The same without that row as CSR, or None.
+        both: ``[A X | X]`` of every node ``[N, 2d]``, sparse, or dense and with a row of zeros ``[N + 1, 2d]``.
     """
 
-    mean: sp.csr_matrix
-    degree: np.ndarray
-    dense: Tensor | None
-    sparse: sp.csr_matrix | None
-
-    @staticmethod
-    def of(graph: UnionGraph, device: torch.device) -> Source:
-        adjacency = graph.adjacency
-        degree = np.diff(adjacency.indptr).astype(np.float32)
-        mean = sp.csr_matrix(sp.diags_array(1 / np.maximum(degree, 1), dtype=np.float32) @ adjacency)
-        base = graph.base.features
-        own = base[graph.node]
-        both = sp.csr_matrix(sp.hstack([mean @ own, own], format="csr", dtype=np.float32))
-        if views_of.thin(base):
-            return Source(mean, degree, None, both)
-        dense = torch.zeros(graph.num_nodes + 1, both.shape[1], device=device)
-        dense[:-1] = torch.from_numpy(both.toarray()).to(device)
-        return Source(mean, degree, dense, None)
+    def __init__(self, graph: UnionGraph, device: torch.device) -> None:
+        self.graph, self.device = graph, device
+        self.degree = np.diff(graph.adjacency.indptr).astype(np.float32)
+        scale = sp.diags_array(1 / np.maximum(self.degree, 1), dtype=np.float32)
+        self.mean = sp.csr_matrix(scale @ graph.adjacency)
+        own = graph.base.features[graph.node]
+        self.both: Tensor | sp.csr_matrix
+        self.both = sp.csr_matrix(sp.hstack([self.mean @ own, own], format="csr", dtype=np.float32))
+        if not views_of.thin(graph.base.features):
+            self.both = F.pad(torch.from_numpy(self.both.toarray()), (0, 0, 0, 1)).to(device)
 
     def inputs(self) -> Tensor:
         """``[A X | X]`` of every node, ``[N, 2d]``."""
-        if self.dense is not None:
-            return self.dense[:-1]
-        assert self.sparse is not None
-        return torch.from_numpy(self.sparse.toarray())
+        return self.both[:-1] if isinstance(self.both, Tensor) else torch.from_numpy(self.both.toarray())
 
-    def view(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> SageView:
-        outer, inner, second = around(self.mean, graph, rows)
+    def view(self, rows: np.ndarray) -> SageView:
+        outer, inner, second = around(self.mean, self.graph, rows)
+        dense, sparse = None, None
+        if isinstance(self.both, Tensor):
+            dense = gathered(self.both, inner, kept=False)
+        else:
+            sparse = SparseOp.of(blocks(self.both[inner.nodes], inner, self.graph), self.device)
         return SageView(
-            dense=gathered(self.dense, inner.nodes, inner, kept=False) if self.dense is not None else None,
-            sparse=SparseOp.of(self._blocks(inner, graph), device) if self.sparse is not None else None,
+            dense=dense,
+            sparse=sparse,
             inner=None,
-            outer=SparseOp.of(second, device),
-            root=_slots(outer, inner, device),
-            **self._rows(graph, outer, device),
+            outer=SparseOp.of(second, self.device),
+            root=self._slots(outer, inner),
+            **self._rows(outer),
         )
 
-    def ring(self, graph: UnionGraph, rows: np.ndarray, device: torch.device) -> RingView:
-        outer, ring, mean = around(self.mean, graph, rows)
-        inner = self.view(graph, ring.nodes, device)
-        own = {f.name: getattr(inner, f.name) for f in fields(inner)} | self._rows(graph, outer, device)
-        return RingView(**own, pick=_slots(outer, ring, device), around=SparseOp.of(mean, device))
+    def ring(self, rows: np.ndarray) -> RingView:
+        outer, ring, mean = around(self.mean, self.graph, rows)
+        own = vars(self.view(ring.nodes)) | self._rows(outer)
+        return RingView(**own, pick=self._slots(outer, ring), around=SparseOp.of(mean, self.device))
 
-    def _rows(self, graph: UnionGraph, rows: Padded, device: torch.device) -> dict[str, Tensor]:
+    def _rows(self, rows: Padded) -> dict[str, Tensor]:
         """What a view says of the rows themselves."""
-        arrays = {
-            "labels": rows.scatter(graph.labels[rows.nodes]),
-            "mask": rows.scatter(np.ones(len(rows.nodes), np.float32)),
-            "slots": rows.slot,
-            "degree": rows.scatter(self.degree[rows.nodes]),
-        }
-        out = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-        return {**out, "counts": out["mask"].sum(1)}
+        degree = torch.from_numpy(rows.scatter(self.degree[rows.nodes])).to(self.device)
+        return {**rows.tensors(self.graph, self.device), "degree": degree}
 
-    def _blocks(self, inner: Padded, graph: UnionGraph) -> sp.csr_matrix:
-        """Inputs of client k's nodes in column block k, ``[K * n1, K * 2d]``."""
-        assert self.sparse is not None
-        counts, found = entries(self.sparse, inner.nodes)
-        width = self.sparse.shape[1]
-        columns = self.sparse.indices[found] + np.repeat(graph.owner[inner.nodes] * width, counts)
-        shape = (inner.size, inner.clients * width)
-        return sp.csr_matrix((self.sparse.data[found], columns, pointers(inner, counts)), shape=shape)
-
-
-def _slots(rows: Padded, among: Padded, device: torch.device) -> Tensor:
-    """Where each row lies among the other nodes, int64 ``[K * r]``; 0 where padded."""
-    slots = among.slot[np.searchsorted(among.nodes, rows.nodes)]
-    return torch.from_numpy(rows.scatter(slots).ravel()).to(device)
+    def _slots(self, rows: Padded, among: Padded) -> Tensor:
+        """Where each row lies among the other nodes, int64 ``[K * r]``; 0 where padded."""
+        slots = among.slot[np.searchsorted(among.nodes, rows.nodes)]
+        return torch.from_numpy(rows.scatter(slots).ravel()).to(self.device)

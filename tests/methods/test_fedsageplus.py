@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,15 +19,13 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedsageplus import generators as generators_module
-from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, hide
-from fgl_repro.methods.fedsageplus.impaired import Impaired
+from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, Workshop, hide
 from fgl_repro.methods.fedsageplus.mending import MendedGraph
 from fgl_repro.methods.fedsageplus.method import FedSagePlus, State
-from fgl_repro.methods.fedsageplus.neighgen import NeighGen, Others, Pool
+from fgl_repro.methods.fedsageplus.neighgen import Pool
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import stack
-from fgl_repro.nn.ragged import Draws
 from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -46,33 +45,22 @@ def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
-def begun(world: World, **overrides: object) -> State:
+def make_clients(world: World, method: FedSagePlus) -> Clients:
+    base, protocol = world.graph.base, configs.build(dataset="cora", clients=3).protocol
+    return Clients(method, SAGE(base.num_features, base.num_classes, 8), world, protocol, 0, Views(CPU))
+
+
+def begun(world: World, **overrides: Any) -> State:
     """What phase 1 leaves."""
-    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    config = configs.build(dataset="cora", method="fedsageplus", clients=3, overrides={**SMALL, **dotted})
-    model = SAGE(world.graph.base.num_features, world.graph.base.num_classes, 8)
-    clients = Clients(config.method, model, world, config.protocol, 0, Views(CPU))
-    state, _ = prepare(config.method, clients, Ledger())
-    assert isinstance(state, State)
+    method = FedSagePlus(**{**FedSagePlus.quick, **overrides})
+    state, _ = prepare(method, make_clients(world, method), Ledger())
     return state
 
 
 def make_bench(world: World, method: FedSagePlus) -> Bench:
-    base = world.graph.base
-    net = NeighGen(base.num_features, base.num_classes, method.written, method.num_pred, 8, 8, (8, 16), 0.0)
-    hidden, judged = hide(method, world.graph, 0)
-    most = None if method.written else method.num_pred
-    return Bench(
-        rules=method,
-        clients=range(3),
-        graph=world.graph,
-        net=net,
-        params=net.start([torch.Generator().manual_seed(k) for k in range(3)], CPU),
-        impaired=Impaired.of(world, range(3), hidden, judged, most, CPU),
-        others=Others(base.features[world.graph.node], world.graph.ptr, CPU),
-        draws=Draws([torch.Generator().manual_seed(k) for k in range(3)]),
-        picks=[np.random.default_rng(k) for k in range(3)],
-    )
+    """All clients with small generators without dropout."""
+    small = replace(method, encoder=8, latent=8, fgen_inner=8, fgen_outer=16, generator_dropout=0.0)
+    return Bench(Workshop(small, make_clients(world, small), np.zeros((0, 2))), range(3))
 
 
 def make_pool(bench: Bench, slots: int) -> Pool:
@@ -201,6 +189,7 @@ def test_release_judges_by_strangers(world: World) -> None:
     """The release's term (6) with the draws at hand, and what the draws may be."""
     method = FedSagePlus(variant="release", hidden=0.2, num_pred=3)
     bench = make_bench(world, method)
+    bench.picks = [np.random.default_rng(k) for k in range(3)]
     graph, impaired, pool = world.graph, bench.impaired, make_pool(bench, 3)
     ours = bench.drawn_loss(pool)
     bench.picks = [np.random.default_rng(k) for k in range(3)]
@@ -290,10 +279,10 @@ def explicit(graph: UnionGraph, generated: MendedGraph) -> UnionGraph:
 def test_generators_learn(world: World, variant: str) -> None:
     """Counts come closer to the truth, and generated vectors to the neighbours that a client really lost."""
     # With c = 1 the vectors of the release follow the classifier: it divides L^f by P d, the steps of Adam do the rest.
-    state = begun(world, method__warmup=100, method__variant=variant, method__c=float(variant == "paper"))
+    state = begun(world, warmup=100, variant=variant, c=float(variant == "paper"))
     graph = world.graph
     assert state.curve[-20:, 0].mean() < 0.8 * state.curve[:5, 0].mean()
-    generated = state.mended.mended
+    generated = state.inputs.mended
     mended, real = distances(graph, generated)
     assert mended < real
 
@@ -315,13 +304,13 @@ def distances(graph: UnionGraph, generated: MendedGraph) -> tuple[float, float]:
 @BOTH
 def test_groups_change_nothing(world: World, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generators trained one by one, as memory may demand, are those trained together."""
-    options = {"method__variant": variant}
+    options = {"variant": variant}
     together = begun(world, **options)
     monkeypatch.setattr(generators_module, "GROUP_BYTES", 1)
     alone = begun(world, **options)
-    assert len(together.mended.mended.parent)
-    assert np.array_equal(together.mended.mended.parent, alone.mended.mended.parent)
-    np.testing.assert_allclose(together.mended.mended.features, alone.mended.mended.features, atol=1e-5)
+    assert len(together.inputs.mended.parent)
+    assert np.array_equal(together.inputs.mended.parent, alone.inputs.mended.parent)
+    np.testing.assert_allclose(together.inputs.mended.features, alone.inputs.mended.features, atol=1e-5)
     np.testing.assert_allclose(together.curve, alone.curve, atol=1e-5)
 
 
@@ -330,8 +319,8 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
     """Client 0 has other features and labels: without federated epochs, nothing that the others generate changes."""
     strange = tampered(world, client=0)
     for epochs, equal in ((0, True), (3, False)):
-        options = {"method__variant": variant, "method__generator_epochs": epochs}
-        one, other = (begun(w, **options).mended.mended for w in (world, strange))
+        options = {"variant": variant, "generator_epochs": epochs}
+        one, other = (begun(w, **options).inputs.mended for w in (world, strange))
         mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
         assert len(mine[0])
         assert np.array_equal(*mine) == equal
@@ -339,7 +328,7 @@ def test_generators_hear_of_others_in_the_federated_epochs_alone(world: World, v
 
 def test_weight_of_the_cross_term(world: World) -> None:
     """With alpha = 0 others' features change nothing either."""
-    one, other = (begun(w, method__alpha=0.0).mended.mended for w in (world, tampered(world, client=0)))
+    one, other = (begun(w, alpha=0.0).inputs.mended for w in (world, tampered(world, client=0)))
     mine = [g.features[world.graph.owner[g.parent] > 0] for g in (one, other)]
     assert np.array_equal(*mine)
 

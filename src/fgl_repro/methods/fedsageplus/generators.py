@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedsageplus.method import FedSagePlus
-    from fgl_repro.nn.models.model import Params
 
 GROUP_BYTES = 1 << 30
 """What weights, moments and gradients of the generators trained together may take."""
@@ -42,7 +41,6 @@ class Cooperation(Message):
     gradients: np.ndarray | None = None
 
 
-@dataclass
 class Bench:
     """Some clients at work on their generators.
 
@@ -60,18 +58,21 @@ class Bench:
         losses: Mean L^d and L^f of these clients in the last epoch.
     """
 
-    rules: FedSagePlus
-    clients: range
-    graph: UnionGraph
-    net: NeighGen
-    params: Params
-    impaired: Impaired
-    others: Others
-    draws: Draws
-    picks: list[np.random.Generator]
-    rows: np.ndarray = field(init=False)
-    losses: tuple[float, float] = field(init=False)
-    adam: StackedAdam = field(init=False)
+    rows: np.ndarray
+    losses: tuple[float, float]
+    adam: StackedAdam
+
+    def __init__(self, shop: Workshop, who: range) -> None:
+        self.rules, self.net, self.others, self.clients = shop.rules, shop.net, shop.others, who
+        world, device, seed = shop.clients.world, shop.clients.views.device, shop.clients.seed
+        self.graph, written = world.graph, self.rules.written
+        self.params = self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device)
+        most = None if written else self.rules.num_pred
+        self.impaired = Impaired.of(world, who, shop.hidden, shop.judged, most, device)
+        self.draws = Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
+        self.picks = [numpy_rng(f"neighgen/{k}", seed) for k in who]
+        if written:  # a rectified unit that starts below zero everywhere would stay there
+            self.params["d1"].data.copy_(self.impaired.mean(self.impaired.missing).unsqueeze(1))
 
     def epoch(self, number: int) -> None:
         """One epoch: on Equation (5) at home, then with term (6), for which a new Adam begins."""
@@ -209,7 +210,7 @@ class Workshop:
     def epochs(self) -> Iterator[Turn]:
         """All of them; a group hands over what it made, and frees its memory, before the next one begins."""
         for who in self.groups:
-            bench = self.bench(who)
+            bench = Bench(self, who)
             for epoch, losses in enumerate(self.curve):
                 bench.epoch(epoch)
                 losses += np.array(bench.losses) * len(who) / self.clients.count
@@ -217,26 +218,6 @@ class Workshop:
                 yield Turn(values, *self.sent(bench, epoch))
             self.made.append(bench.mend())
             del bench
-
-    def bench(self, who: range) -> Bench:
-        """A group of clients with generators as they start."""
-        rules, clients = self.rules, self.clients
-        device, seed = clients.views.device, clients.seed
-        most = None if rules.written else rules.num_pred
-        bench = Bench(
-            rules=rules,
-            clients=who,
-            graph=clients.world.graph,
-            net=self.net,
-            params=self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device),
-            impaired=Impaired.of(clients.world, who, self.hidden, self.judged, most, device),
-            others=self.others,
-            draws=Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who]),
-            picks=[numpy_rng(f"neighgen/{k}", seed) for k in who],
-        )
-        if rules.written:  # a rectified unit that starts below zero everywhere would stay there
-            bench.params["d1"].data.copy_(bench.impaired.mean(bench.impaired.missing).unsqueeze(1))
-        return bench
 
     def mended(self) -> MendedGraph:
         """The clients' graphs with what the generators of all groups make after their last epoch."""

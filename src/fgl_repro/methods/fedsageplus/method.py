@@ -77,13 +77,7 @@ class State:
     """What phase 1 leaves: mean L^d and L^f of all clients by epoch ``[epochs, 2]``, and in the end mended graphs."""
 
     curve: np.ndarray
-    inputs: MendedInputs | None = None
-
-    @property
-    def mended(self) -> MendedInputs:
-        """What clients train on after phase 1."""
-        assert self.inputs is not None, "graphs are mended before the rounds"
-        return self.inputs
+    inputs: MendedInputs = field(init=False)
 
 
 @dataclass
@@ -140,14 +134,9 @@ class FedSagePlus(FedAvg[State]):
         return self.variant == "paper"
 
     @property
-    def at_home(self) -> bool:
-        """Whether all epochs of the generators are on (5) alone."""
-        return self.shared or not self.federated
-
-    @property
     def epochs_at_home(self) -> int:
-        """Epochs on (5) alone."""
-        return self.warmup + self.at_home * self.generator_epochs
+        """Epochs on (5) alone: the warm-up, or all of them."""
+        return self.warmup + (self.shared or not self.federated) * self.generator_epochs
 
     def state(self, clients: Clients) -> State:
         return State(np.zeros((self.warmup + self.generator_epochs, 2)))
@@ -164,11 +153,11 @@ class FedSagePlus(FedAvg[State]):
         return Turn()
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        return clients.train(self.objective(clients, state, round), epochs, state.mended)
+        return clients.train(self.objective(clients, state, round), epochs, state.inputs)
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """Generated neighbours of each client; mean L^d and L^f in every epoch of phase 1; Table D1's distances."""
-        mended, graph = state.mended.mended, clients.world.graph
+        mended, graph = state.inputs.mended, clients.world.graph
         generated = np.bincount(graph.owner[mended.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
         told = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}

@@ -66,6 +66,7 @@ class Method(Option, _Keeping[S]):
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
             first.
         choices: Values that hyper-parameters given by a word may take.
+        least: The least values of hyper-parameters given by a finite number.
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
@@ -79,6 +80,7 @@ class Method(Option, _Keeping[S]):
     batched: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    least: ClassVar[Mapping[str, float]] = MappingProxyType({})
     quick: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     variant: str = "paper"
@@ -87,9 +89,12 @@ class Method(Option, _Keeping[S]):
         """Refuse hyper-parameters that do not exist.
 
         Raises:
-            UserError: ``variant`` is none of ``variants``, or another word none of its ``choices``.
+            UserError: ``variant`` is none of ``variants``, another word none of its ``choices``, or a number below its
+                ``least``.
         """
         self.one_of(**self.choices)
+        for name, least in self.least.items():
+            self.at_least(least, name)
         if self.variant not in self.variants:
             raise UserError(
                 f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."

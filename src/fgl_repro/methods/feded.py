@@ -43,14 +43,11 @@ class FedED(FedAvg[None]):
     name: ClassVar[str] = "feded"
     display: ClassVar[str] = "FedED"
     variants: ClassVar[tuple[str, ...]] = ("fedlog", "fedvls")
+    least: ClassVar[dict[str, float]] = {"lam": 0, "suppression": 0}
 
     variant: str = "fedlog"
     lam: float = 0.1
     suppression: float = 0.005
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(0, "lam", "suppression")
 
     def objective(self, clients: Clients, state: None, round: int) -> Loss:
         teacher = clients.teacher()

@@ -34,6 +34,7 @@ class FedNTD(FedAvg[None]):
     name: ClassVar[str] = "fedntd"
     display: ClassVar[str] = "FedNTD"
     variants: ClassVar[tuple[str, ...]] = ("paper",)
+    least: ClassVar[dict[str, float]] = {"beta": 0}
 
     variant: str = "paper"
     beta: float = 1.0
@@ -41,7 +42,6 @@ class FedNTD(FedAvg[None]):
 
     def check(self) -> None:
         super().check()
-        self.at_least(0, "beta")
         if not 0 < self.tau < float("inf"):
             raise UserError(f"method.tau={self.tau} is no temperature: give a number above 0.")
 

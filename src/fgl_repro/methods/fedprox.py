@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 class FedProx(FedAvg[None]):
     name: ClassVar[str] = "fedprox"
     display: ClassVar[str] = "FedProx"
+    least: ClassVar[dict[str, float]] = {"mu": 0}
 
     mu: float = 0.01
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(0, "mu")
 
     def objective(self, clients: Clients, state: None, round: int) -> Loss:
         received = {name: value.detach().clone() for name, value in clients.params.items()}

@@ -45,13 +45,10 @@ class State:
 class GCFL(FedAvg[State]):
     name: ClassVar[str] = "gcfl"
     display: ClassVar[str] = "GCFL"
+    least: ClassVar[dict[str, float]] = {"ratio": 0, "warmup": 0}
 
     ratio: float = 0.5
     warmup: int = 20
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(0, "ratio", "warmup")
 
     def state(self, clients: Clients) -> State:
         return State([list(range(clients.count))], flat(clients.params).detach())

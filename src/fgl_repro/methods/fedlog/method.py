@@ -43,7 +43,7 @@ generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -131,12 +131,16 @@ class FedLoG(Method[State]):
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "alpha": ("degree", "half"),
         "share": BRANCHES,
         "weighting": ("rate", "inverse"),
     }
-    quick: ClassVar[Mapping[str, Any]] = {"slots": 2, "warmup": 2, "generator_epochs": 2}
+    least: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("slots", "batch", "patience", "generator_draws"), 1),
+        **dict.fromkeys(("threshold", "beta", "noise", "scale_step", "warmup", "generator_epochs", "generator_lr"), 0),
+    }
+    quick: ClassVar[dict[str, Any]] = {"slots": 2, "warmup": 2, "generator_epochs": 2}
 
     variant: str = "release"
     slots: int = 20
@@ -156,12 +160,6 @@ class FedLoG(Method[State]):
     generator_epochs: int = 100
     generator_lr: float = 0.01
     generator_draws: int = 20
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(1, "slots", "batch", "patience", "generator_draws")
-        self.at_least(0, "threshold", "beta", "noise", "scale_step")
-        self.at_least(0, "warmup", "generator_epochs", "generator_lr")
 
     @property
     def written(self) -> bool:

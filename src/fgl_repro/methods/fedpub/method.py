@@ -32,7 +32,7 @@ Tables: FedLoG 1, 2, 5, 6, 9; FED-PUB 2 to 7, Figure 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -90,7 +90,8 @@ class FedPub(Method[State]):
     display: ClassVar[str] = "FED-PUB"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn",)
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    least: ClassVar[dict[str, float]] = {"tau": 0, "l1": 0, "l2": 0}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "similarity": ("function", "parameter", "gradient", "updates", "label"),
         "random_graph": ("sbm", "er", "one", "feature"),
     }
@@ -102,10 +103,6 @@ class FedPub(Method[State]):
     similarity: str = added("function")
     random_graph: str = added("sbm")
     masks: bool = added(True)
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(0, "tau", "l1", "l2")
 
     def start(self, model: Model, seed: int) -> Start:
         if not self.masks:

@@ -52,7 +52,7 @@ Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D1-D4, Figures 3-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -89,7 +89,7 @@ class FedSagePlus(FedAvg[State]):
     models: ClassVar[tuple[str, ...]] = ("sage", "sage_halves")
     uniform: ClassVar[tuple[str, ...]] = variants
     federated: ClassVar[bool] = True
-    quick: ClassVar[Mapping[str, Any]] = {
+    quick: ClassVar[dict[str, Any]] = {
         "hidden": 0.2,
         "generator_epochs": 2,
         "generator_lr": 0.01,

@@ -58,7 +58,7 @@ def test_gradient_loss_equals_gradients_of_single_nodes(
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
     rng = torch.Generator().manual_seed(3)
     net = model.init(rng)
-    here = Surroundings.of(model, Views(CPU), graph, rows)
+    here = Surroundings(model, Views(CPU), graph, rows)
     prompts = torch.randn(here.x.shape, generator=rng).requires_grad_()
     ours = gradient_loss(here, net, prompts, Products.of(here, prompts))
     (slope,) = torch.autograd.grad(ours.sum(), prompts)
@@ -84,7 +84,7 @@ def test_isolated_nodes_match_nothing(toy_graph: Graph) -> None:
     """The released code turns such a client's whole generator into NaN."""
     world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
-    here = Surroundings.of(model, Views(CPU), world.graph, world.train)
+    here = Surroundings(model, Views(CPU), world.graph, world.train)
     alone = here.degree == 0
     lonely = feature_loss(here, torch.ones_like(here.x))
     assert torch.equal(lonely == 0, alone)
@@ -95,7 +95,7 @@ def test_isolated_nodes_match_nothing(toy_graph: Graph) -> None:
 def test_link_dots_and_their_slope(toy_graph: Graph) -> None:
     world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     model = SAGE(toy_graph.num_features, toy_graph.num_classes, hidden=8)
-    here = Surroundings.of(model, Views(CPU), world.graph, world.train)
+    here = Surroundings(model, Views(CPU), world.graph, world.train)
     vectors = torch.randn(here.x.shape).requires_grad_()
     expected = (vectors[here.row] * here.own[here.links.col_indices().long()]).sum(1)
     ours = link_dots(here, here.own, vectors)

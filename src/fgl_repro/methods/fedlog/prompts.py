@@ -15,7 +15,6 @@ gradient sees two hops, as the encoder does; the paper's radius is not stated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,7 +76,6 @@ def prompts(params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
     return out.transpose(0, 1).reshape(clients, nodes, width)
 
 
-@dataclass(frozen=True)
 class Surroundings:
     """Training nodes among their neighbours, R nodes and E links ``row -> column``.
 
@@ -94,49 +92,22 @@ class Surroundings:
         mean: Row-normalised adjacency ``[N, N]``, CSR.
     """
 
-    x: Tensor
-    around: Tensor
-    labels: Tensor
-    node: Tensor
-    degree: Tensor
-    links: Tensor
-    row: Tensor
-    propagated: Tensor
-    own: Tensor
-    inputs: Tensor
-    mean: Tensor
-
-    @staticmethod
-    def of(encoder: SAGE, views: Views, graph: UnionGraph, rows: np.ndarray) -> Surroundings:
-        source = encoder.source(views, graph)
-        propagated, own = (half.contiguous() for half in source.inputs().to(views.device).chunk(2, dim=1))
+    def __init__(self, encoder: SAGE, views: Views, graph: UnionGraph, rows: np.ndarray) -> None:
+        source, tensor = encoder.source(views, graph), partial(torch.as_tensor, device=views.device)
         features, of_rows = graph.base.features[graph.node], sp.csr_matrix(graph.adjacency[rows])
-        tensor = partial(torch.as_tensor, device=views.device)
-        node = tensor(rows.astype(np.int64))
-        return Surroundings(
-            x=own[node],
-            around=propagated[node],
-            labels=tensor(graph.labels[rows]),
-            node=node,
-            degree=tensor(source.degree[rows]),
-            links=csr_tensor(of_rows, views.device),
-            row=tensor(np.repeat(np.arange(len(rows)), np.diff(of_rows.indptr))),
-            propagated=propagated,
-            own=own,
-            inputs=csr_tensor(features, views.device) if views_of.thin(features) else own,
-            mean=csr_tensor(source.mean, views.device),
-        )
+        self.propagated, self.own = (x.contiguous() for x in source.inputs().to(views.device).chunk(2, dim=1))
+        self.inputs = csr_tensor(features, views.device) if views_of.thin(features) else self.own
+        self.mean = csr_tensor(source.mean, views.device)
+        self.node = tensor(rows.astype(np.int64))
+        self.x, self.around = self.own[self.node], self.propagated[self.node]
+        self.labels, self.degree = tensor(graph.labels[rows]), tensor(source.degree[rows])
+        self.links = csr_tensor(of_rows, views.device)
+        self.row = tensor(np.repeat(np.arange(len(rows)), np.diff(of_rows.indptr)))
 
     @cached_property
     def products(self) -> Products:
         """Those of the training nodes' own features."""
         return Products.of(self, self.x)
-
-
-def dots(links: Tensor, vectors: Tensor, table: Tensor) -> Tensor:
-    """``vectors[row] . table[column]`` of every link, ``[E]``."""
-    sampled: Tensor = torch.sparse.sampled_addmm(links, vectors, table.t(), beta=0)
-    return sampled.values()
 
 
 class _LinkDots(torch.autograd.Function):
@@ -145,7 +116,8 @@ class _LinkDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
         ctx.here, ctx.table = here, table
-        return dots(here.links, vectors, table)
+        sampled: Tensor = torch.sparse.sampled_addmm(here.links, vectors, table.t(), beta=0)
+        return sampled.values()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
@@ -176,7 +148,7 @@ class Pretraining:
         first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))
         params = stack({name: value[0].to(device) for name, value in first.items()}, clients.count)
         self.params = {name: value.requires_grad_() for name, value in params.items()}
-        self.here = Surroundings.of(encoder, clients.views, clients.world.graph, clients.world.train)
+        self.here = Surroundings(encoder, clients.views, clients.world.graph, clients.world.train)
         inputs = torch.zeros(view.mask.numel(), encoder.num_features, device=device)
         inputs[view.slots] = self.here.x
         self.inputs = inputs.view(clients.count, -1, encoder.num_features)

@@ -42,14 +42,12 @@ class Lesson:
 
     @property
     def net(self) -> PrototypeNet:
-        """The clients' network."""
         return net_of(self.clients)
 
     def fit(self, epochs: int, taught: bool) -> Tensor:
         """All epochs, with new optimisers for the model and for the learnable nodes; the last losses ``[K]``.
 
-        Args:
-            taught: Whether global nodes take part: in every step (release), or after each epoch of local ones (paper).
+        Where clients are ``taught``, global nodes take part in every step (release) or after each epoch (paper).
         """
         method, clients, params = self.method, self.clients, self.clients.params
         optimisers = [
@@ -129,9 +127,7 @@ class Lesson:
         """L_cls of global nodes with their prompts ``[K]``, and whether each was recognised ``[K, C s]``.
 
         Args:
-            prompted: Nodes and prompts ``[K, C s, d]``.
             nodes: Embedded learnable nodes of both branches, ``[K, C s, E]`` each.
-            dropout: Stream of the local phase; None: no dropout.
             part: Which of the nodes to use, int64; None: all.
         """
         net, params, method = self.net, self.clients.params, self.method
@@ -146,11 +142,9 @@ class Lesson:
         return -picked(mixed, labels).mean(1), both.argmax(-1) == labels
 
     def rescale(self, known: Tensor, active: np.ndarray | None) -> None:
-        """Move gamma up for classes whose global nodes are recognised; the release moves it down for the others.
+        """Move gamma of ``active`` clients up for classes whose global nodes are ``known``, bool ``[K, C s]``.
 
-        Args:
-            known: Recognised nodes, bool ``[K, C s]``.
-            active: Clients that take part in this step.
+        The release moves it down for the others.
         """
         state, method = self.state, self.method
         above = known.view(*state.gamma.shape, method.slots).float().mean(2) > method.scale_above

@@ -63,7 +63,6 @@ class MaskedGCN:
         return out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
-        """As the GCN's."""
         return self.gcn.view(views, graph, rows)
 
     def first(self, params: Params, view: View) -> Tensor:

@@ -248,8 +248,7 @@ class Workshop:
 
 def from_others(sizes: np.ndarray) -> np.ndarray:
     """What each client gets if everybody's ``sizes`` ``[K]`` go to all others."""
-    everything: np.ndarray = sizes.sum() - sizes
-    return everything
+    return np.asarray(sizes.sum() - sizes)
 
 
 def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:

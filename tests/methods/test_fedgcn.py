@@ -113,17 +113,17 @@ def test_halo_sizes_are_the_published_ones(real_graph: Callable[..., Graph]) -> 
         nodes = list(members.nodes[:3])
         known = ~indicator(list(members.nodes[3:]), graph.num_nodes)
         union = UnionGraph.induced(graph, nodes)
-        assert Halo.of(union, 1).ring.tolist() == one
+        assert Halo(union, 1).ring.tolist() == one
         start = indicator(nodes, graph.num_nodes)
         through_all = expand(graph.adjacency, start, 2) & ~start & known
         assert through_all.sum(0).tolist() == two
         joint = expand(graph.adjacency, start, 2, through=known[:, 0]) & ~start
-        assert Halo.of(union, 2).ring.tolist() == joint.sum(0).tolist()
+        assert Halo(union, 2).ring.tolist() == joint.sum(0).tolist()
 
 
 def test_bytes_of_the_exchange(world: World) -> None:
     config = configs.build(dataset="cora", method="fedgcn", overrides={"protocol.rounds": 1, "model.hidden": 8})
     ledger = federate(config, world, CPU)[0].ledger.as_dict()
-    own, ring = world.graph.num_nodes, int(Halo.of(world.graph, 1).ring.sum())
+    own, ring = world.graph.num_nodes, int(Halo(world.graph, 1).ring.sum())
     expected = round(4 * 16 * (own + ring) / 3)
     assert ledger["setup"] == {"up": {"features": expected}, "down": {"features": expected}}

@@ -242,7 +242,7 @@ def test_embeddings_of_the_mended_graph_equal_pyg(
     graph, base = world.graph, world.graph.base
     rng = np.random.default_rng(0)
     parent = rng.permutation(np.repeat(np.arange(graph.num_nodes), rng.integers(0, 4, graph.num_nodes)))
-    generated = MendedGraph.of(graph, parent, rng.standard_normal((len(parent), 16)).astype(np.float32), 3)
+    generated = MendedGraph(graph, parent, rng.standard_normal((len(parent), 16)).astype(np.float32), 3)
     model = SAGE(16, 4, hidden=8)
     params = stack(model.init(torch.Generator().manual_seed(0)), 3)
     params = {name: value + torch.randn_like(value) * 0.1 for name, value in params.items()}

@@ -194,7 +194,7 @@ def test_mended_graph_has_what_was_generated(world: World) -> None:
     """Generated nodes can be drawn, have their parent as only neighbour, and their own features."""
     graph, rng = world.graph, np.random.default_rng(0)
     parent = np.array([0, 0, 7])
-    generated = MendedGraph.of(graph, parent, rng.random((3, graph.base.num_features), dtype=np.float32), 5)
+    generated = MendedGraph(graph, parent, rng.random((3, graph.base.num_features), dtype=np.float32), 5)
     found = generated.neighbours(CPU)
     new = graph.num_nodes + np.arange(3)
     assert found.absent == graph.num_nodes + 3
@@ -213,8 +213,8 @@ def test_distances_fall_if_what_is_lost_comes_back(world: World) -> None:
     whole = base.adjacency[graph.node].tocoo()
     lost = graph.owner[whole.row] != graph.owner[place[whole.col]]
     features = base.features[whole.col[lost]].toarray()
-    right = distances(MendedGraph.of(graph, whole.row[lost].astype(np.int64), features, 99))
-    nothing = distances(MendedGraph.of(graph, np.empty(0, np.int64), features[:0], 5))
+    right = distances(MendedGraph(graph, whole.row[lost].astype(np.int64), features, 99))
+    nothing = distances(MendedGraph(graph, np.empty(0, np.int64), features[:0], 5))
     for nodes in ("all", "lost"):
         assert right[nodes]["mended"] == pytest.approx([0, 0], abs=1e-6)
         assert right[nodes]["original"] == nothing[nodes]["original"] == pytest.approx(nothing[nodes]["mended"])

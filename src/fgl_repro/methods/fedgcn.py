@@ -45,7 +45,6 @@ else:
     views_of = lazy("fgl_repro.nn.view")
 
 
-@dataclass(frozen=True)
 class Halo:
     """Every client's own nodes with those around them, in the joint graph of all training clients.
 
@@ -60,25 +59,18 @@ class Halo:
         ring: Nodes of the halo alone, per client, int64 ``[K]``.
     """
 
-    graph: UnionGraph
-    own: np.ndarray
-    adjacency: sp.csr_matrix
-    sums: sp.csr_matrix
-    ring: np.ndarray
-
-    @staticmethod
-    def of(union: UnionGraph, hops: int) -> Halo:
+    def __init__(self, union: UnionGraph, hops: int) -> None:
         """The first ``hops`` rings around the clients of ``union``."""
         joint = np.zeros(union.base.num_nodes, dtype=np.float32)
         joint[union.node] = 1
         adjacency = sp.csr_matrix(sp.diags_array(joint) @ union.base.adjacency @ sp.diags_array(joint))
         adjacency.eliminate_zeros()
-        graph, own = surrounded(union, adjacency, hops)
+        self.graph, self.own = surrounded(union, adjacency, hops)
         normal = views_of.gcn_norm(adjacency)
-        blocks = [induced(normal, nodes) for nodes in np.split(graph.node, graph.ptr[1:-1])]
-        weighted = sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
-        sums = sp.csr_matrix(normal @ union.base.features)[graph.node]
-        return Halo(graph, own, weighted, sums, np.diff(graph.ptr) - np.diff(union.ptr))
+        blocks = [induced(normal, nodes) for nodes in np.split(self.graph.node, self.graph.ptr[1:-1])]
+        self.adjacency = sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
+        self.sums = sp.csr_matrix(normal @ union.base.features)[self.graph.node]
+        self.ring = np.diff(self.graph.ptr) - np.diff(union.ptr)
 
 
 def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[UnionGraph, np.ndarray]:
@@ -111,7 +103,7 @@ class HaloInputs(Inputs):
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
         graph = self.world.graph
-        around = views.once(graph, f"halo-{self.rings}", lambda: Halo.of(graph, self.rings))
+        around = views.once(graph, f"halo-{self.rings}", lambda: Halo(graph, self.rings))
         if self.exact:
             return views.propagated(around.graph, around.own[rows], around.adjacency, around.sums)
         return views.of(around.graph, around.own[rows])
@@ -149,6 +141,6 @@ class FedGCN(FedAvg[None]):
         """Sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
         graph, number = clients.world.graph, 4 * clients.model.num_features
         if self.variant == "release":
-            return Turn(down=Features(number * Halo.of(graph, self.hops).ring))
-        own, ring = np.diff(graph.ptr), Halo.of(graph, 1).ring
+            return Turn(down=Features(number * Halo(graph, self.hops).ring))
+        own, ring = np.diff(graph.ptr), Halo(graph, 1).ring
         return Turn(up=Features(number * (own + ring)), down=Features(number * (own + ring * (self.hops == 2))))

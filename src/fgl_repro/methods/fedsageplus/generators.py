@@ -68,7 +68,7 @@ class Bench:
         self.graph, written = world.graph, self.rules.written
         self.params = self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device)
         most = None if written else self.rules.num_pred
-        self.impaired = Impaired.of(world, who, shop.hidden, shop.judged, most, device)
+        self.impaired = Impaired(world, who, shop.hidden, shop.judged, most, device)
         self.draws = Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
         self.picks = [numpy_rng(f"neighgen/{k}", seed) for k in who]
         if written:  # a rectified unit that starts below zero everywhere would stay there
@@ -174,7 +174,7 @@ class Bench:
         tidy = written or not self.rules.federated
         local = self.impaired.local
         if written:
-            local = Locals.of(graph, self.clients, np.zeros(graph.num_nodes, dtype=bool), self.others.rows.device)
+            local = Locals(graph, self.clients, np.zeros(graph.num_nodes, dtype=bool), self.others.rows.device)
         with torch.no_grad():
             z = net.encode(params, local, None)
             counts = self.counts(net.count(params, local, z), tidy)
@@ -223,7 +223,7 @@ class Workshop:
         """The clients' graphs with what the generators of all groups make after their last epoch."""
         list(self.work)  # where there are no epochs, no turn was taken
         parents, features = (np.concatenate(parts) for parts in zip(*self.made, strict=True))
-        return MendedGraph.of(self.clients.world.graph, parents, features, self.rules.num_pred)
+        return MendedGraph(self.clients.world.graph, parents, features, self.rules.num_pred)
 
     def sent(self, bench: Bench, epoch: int) -> tuple[Message | None, Message | None]:
         """What every client sent and received in an epoch of a group."""

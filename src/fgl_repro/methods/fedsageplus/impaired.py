@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from copy import copy
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from fgl_repro.methods.fedsageplus.neighgen import Locals, Pool, nearest
 from fgl_repro.nn.ragged import Draws, sums
 
 
-@dataclass(frozen=True)
 class Impaired:
     """Graphs of G clients without their hidden nodes: n nodes are left.
 
@@ -29,20 +28,15 @@ class Impaired:
         label_weight: 1 / (number of the client's labelled nodes), ``[m]``.
     """
 
-    local: Locals
-    missing: Tensor
-    start: Tensor
-    count: Tensor
-    candidates: Tensor
-    weight: Tensor
-    labelled: Tensor
-    labels: Tensor
-    label_weight: Tensor
-
-    @staticmethod
-    def of(
-        world: World, clients: range, hidden: np.ndarray, under_loss: np.ndarray, most: int | None, device: torch.device
-    ) -> Impaired:
+    def __init__(
+        self,
+        world: World,
+        clients: range,
+        hidden: np.ndarray,
+        under_loss: np.ndarray,
+        most: int | None,
+        device: torch.device,
+    ) -> None:
         """Cut the graphs of a range of clients.
 
         Args:
@@ -50,24 +44,19 @@ class Impaired:
             under_loss: Which take part in the losses on counts and features if they are not hidden, bool ``[N]``.
             most: How many hidden neighbours may be targets of a node's generated ones; None: all.
         """
-        graph = world.graph
-        local = Locals.of(graph, clients, hidden, device)
-        nodes, gone = local.nodes, np.flatnonzero(hidden)
+        graph, tensor = world.graph, partial(torch.as_tensor, device=device)
+        self.local = Locals(graph, clients, hidden, device)
+        nodes, gone = self.local.nodes, np.flatnonzero(hidden)
         lost = graph.adjacency[nodes][:, gone].sorted_indices()
-        number, owner = np.diff(lost.indptr), local.owner.cpu().numpy()
+        number, owner = np.diff(lost.indptr), self.local.owner.cpu().numpy()
+        self.missing = tensor(number.astype(np.float32))
+        self.start = tensor(lost.indptr[:-1].astype(np.int64))
+        self.count = tensor(np.minimum(number, most or number).astype(np.int64))
+        self.candidates = tensor(gone[lost.indices])
+        self.weight = tensor(_shares(owner, under_loss[nodes].astype(np.float32), len(clients)))
         labelled = np.flatnonzero(np.isin(nodes, world.train))
-        tensor = partial(torch.as_tensor, device=device)
-        return Impaired(
-            local=local,
-            missing=tensor(number.astype(np.float32)),
-            start=tensor(lost.indptr[:-1].astype(np.int64)),
-            count=tensor(np.minimum(number, most or number).astype(np.int64)),
-            candidates=tensor(gone[lost.indices]),
-            weight=tensor(_shares(owner, under_loss[nodes].astype(np.float32), local.clients)),
-            labelled=tensor(labelled),
-            labels=tensor(graph.labels[nodes[labelled]]),
-            label_weight=tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), local.clients)),
-        )
+        self.labelled, self.labels = tensor(labelled), tensor(graph.labels[nodes[labelled]])
+        self.label_weight = tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), len(clients)))
 
     def sampled(self, most: int, draws: Draws) -> Impaired:
         """The same with losses over random nodes V^t of each client, at most so many (Algorithm 1, step C)."""
@@ -76,7 +65,9 @@ class Impaired:
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=order.device) - ptr[owner]
         share = 1 / ptr.diff().clamp(1, most).float()
-        return replace(self, weight=torch.where(rank < most, share[owner], 0.0))
+        out = copy(self)
+        out.weight = torch.where(rank < most, share[owner], 0.0)
+        return out
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean over each client's nodes under loss, ``[n]`` to ``[G]``."""
@@ -108,11 +99,8 @@ class Impaired:
     def strangers(self, graph: UnionGraph, owners: list[int], each: int, rngs: list[np.random.Generator]) -> Tensor:
         """Neighbours of random nodes of other clients, ``each`` for every node with targets, rows for L^f.
 
-        Every draw is with replacement; nodes without neighbours are never drawn.
-
-        Args:
-            owners: The other client that each of these clients looks at.
-            rngs: Stream of each of these clients.
+        Every draw is with replacement; nodes without neighbours are never drawn. Each of these clients looks at one of
+        the ``owners``, by a stream of its own.
         """
         nodes = self.targeted
         sizes = torch.bincount(self.local.owner[nodes], minlength=self.local.clients).tolist()
@@ -126,7 +114,7 @@ class Impaired:
             found.append(graph.adjacency.indices[place].astype(np.int64).ravel())
         return torch.from_numpy(np.concatenate(found)).to(nodes.device)
 
-    @cached_property
+    @property
     def targeted(self) -> Tensor:
         """Nodes under loss with at least one hidden neighbour, int64."""
         return (self.count * self.weight).nonzero().squeeze(1)

@@ -21,7 +21,6 @@ ROWS = 1024
 """Nodes whose surroundings are laid out at a time."""
 
 
-@dataclass(frozen=True)
 class MendedGraph:
     """A union graph with generated neighbours; a batch takes its rows from what is laid out once for all nodes.
 
@@ -31,16 +30,10 @@ class MendedGraph:
         slots: At most so many hang on one node.
     """
 
-    graph: UnionGraph
-    parent: np.ndarray
-    features: np.ndarray
-    slots: int
-
-    @staticmethod
-    def of(graph: UnionGraph, parent: np.ndarray, features: np.ndarray, slots: int) -> MendedGraph:
+    def __init__(self, graph: UnionGraph, parent: np.ndarray, features: np.ndarray, slots: int) -> None:
         """From any order of parents."""
         order = np.argsort(parent, kind="stable")
-        return MendedGraph(graph, parent[order], features[order], slots)
+        self.graph, self.parent, self.features, self.slots = graph, parent[order], features[order], slots
 
     @cached_property
     def hung(self) -> sp.csr_matrix:

@@ -25,7 +25,6 @@ CHUNK = 1 << 24
 """Numbers of one temporary matrix in a search for nearest vectors (64 MiB)."""
 
 
-@dataclass(frozen=True)
 class Locals:
     """Graphs of G clients laid end to end, or what is left of them: n nodes in all.
 
@@ -38,34 +37,24 @@ class Locals:
         degree: Neighbours of each node, float ``[n, 1]``.
     """
 
-    nodes: np.ndarray
-    ptr: list[int]
-    owner: Tensor
-    features: Tensor | SparseOp
-    adjacency: SparseOp
-    degree: Tensor
-
-    @staticmethod
-    def of(graph: UnionGraph, clients: range, hidden: np.ndarray, device: torch.device) -> Locals:
+    def __init__(self, graph: UnionGraph, clients: range, hidden: np.ndarray, device: torch.device) -> None:
         """Of a range of clients, without ``hidden`` nodes, bool ``[N]``."""
         inside = np.arange(graph.ptr[clients[0]], graph.ptr[clients[-1] + 1])
-        nodes = inside[~hidden[inside]]
-        adjacency, features = induced(graph.adjacency, nodes), graph.base.features[graph.node[nodes]]
-        owner, (n, d) = graph.owner[nodes] - clients[0], features.shape
+        self.nodes, self.clients = inside[~hidden[inside]], len(clients)
+        owner, features = graph.owner[self.nodes] - clients[0], graph.base.features[graph.node[self.nodes]]
+        self.features: Tensor | SparseOp
         if views_of.thin(features):
-            columns = features.indices + np.repeat(owner * d, np.diff(features.indptr))
-            shape = (n, len(clients) * d)
-            blocks = sp.csr_matrix((features.data, columns, features.indptr), shape=shape)
-            inputs: Tensor | SparseOp = SparseOp.of(blocks, device)
+            (n, d), indptr = features.shape, features.indptr
+            columns = features.indices + np.repeat(owner * d, np.diff(indptr))
+            blocks = sp.csr_matrix((features.data, columns, indptr), shape=(n, self.clients * d))
+            self.features = SparseOp.of(blocks, device)
         else:
-            inputs = torch.from_numpy(features.toarray()).to(device)
-        index = torch.from_numpy(owner).to(device)
-        degree = torch.from_numpy(np.diff(adjacency.indptr).astype(np.float32)).to(device).unsqueeze(1)
-        return Locals(nodes, positions(index, len(clients)), index, inputs, SparseOp.of(adjacency, device), degree)
-
-    @property
-    def clients(self) -> int:
-        return len(self.ptr) - 1
+            self.features = torch.from_numpy(features.toarray()).to(device)
+        self.owner = torch.from_numpy(owner).to(device)
+        self.ptr = positions(self.owner, self.clients)
+        adjacency = induced(graph.adjacency, self.nodes)
+        self.adjacency = SparseOp.of(adjacency, device)
+        self.degree = torch.from_numpy(np.diff(adjacency.indptr).astype(np.float32)).to(device).unsqueeze(1)
 
     def map(self, weight: Tensor) -> Tensor:
         """Features times each client's own matrix ``[G, d, out]``: ``[n, out]``."""

@@ -14,6 +14,7 @@ from fgl_repro.config import Config, build, conf_dir, register, typed
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
 from fgl_repro.tables.artifact import Artifact, Content
+from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, tally
 
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
@@ -90,7 +91,7 @@ def dead_pid() -> int:
 
 def artifact_of(grid: Grid) -> Artifact:
     """A table that is nothing but its accuracies."""
-    return Artifact(grid.spec, grid.protocol, Content([], "", *tally(grid), grid=grid))
+    return Artifact(grid.spec, grid.protocol, Content(long_rows(grid), "", *tally(grid), grid=grid))
 
 
 def composed(*overrides: str) -> Config:

@@ -127,7 +127,7 @@ def test_clustering_is_networkxs(toy_graph: Graph) -> None:
 def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common, "sought", lambda *_: (None, "no raw files for arxiv: they are lost"))
+    monkeypatch.setattr(common, "graph_of", lambda *_: None)
     spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
     made = artifact.make(spec, "fedpub", NOTHING)
     content = made.content
@@ -135,20 +135,21 @@ def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
     assert all(row["printed"] or row["quantity"] in ("heterogeneity", "classes") for row in content.rows)
     artifact.write(made, tmp_path)
     for text in (made.page, content.summary, (tmp_path / "table_1.md").read_text()):
-        assert "\n\nogbn-arxiv is left blank: no raw files for arxiv: they are lost.\n\n" in f"\n\n{text}"
+        assert "\n\nogbn-arxiv is left blank: no raw files (`fgl-data check arxiv` says why).\n\n" in f"\n\n{text}"
 
 
 def test_a_missing_graph_leaves_the_others_as_they_are(
     toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common, "sought", lambda name, *_: (None, "lost") if name == "arxiv" else (toy_graph, ""))
+    monkeypatch.setattr(common, "graph_of", lambda name, *_: None if name == "arxiv" else toy_graph)
     spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
     both = subgraphs.content(spec, "fedpub", NOTHING)
     alone = subgraphs.content(replace(spec, datasets=("cora",)), "fedpub", NOTHING)
     assert [row for row in both.rows if row["dataset"] == "cora"] == alone.rows
     assert (both.done, both.wanted) == (alone.done, 2 * alone.wanted)
     assert all(row["value"] == row["equal"] == "" for row in both.rows if row["dataset"] == "arxiv")
-    assert both.summary == f"ogbn-arxiv is left blank: lost.\n\n{alone.summary}"
+    blank = "ogbn-arxiv is left blank: no raw files (`fgl-data check arxiv` says why)."
+    assert both.summary == f"{blank}\n\n{alone.summary}"
 
 
 def test_commands_name_what_a_row_overrides() -> None:

@@ -98,18 +98,13 @@ def world_of(config: Config) -> World | None:
     return _WORLDS[key]
 
 
+@cache
 def graph_of(dataset: str, features: str, component: str, cache: str) -> Graph | None:
     """A graph, or None where no source has it: numbers about it are then left blank."""
-    return sought(dataset, features, component, cache)[0]
-
-
-@cache
-def sought(dataset: str, features: str, component: str, cache: str) -> tuple[Graph | None, str]:
-    """A graph, or None and the sentence that says why no source has it."""
     from fgl_repro import data
     from fgl_repro.data.download import DataUnavailableError
 
     try:
-        return data.load(dataset, Path(cache), features, component), ""
-    except DataUnavailableError as error:
-        return None, str(error)
+        return data.load(dataset, Path(cache), features, component)
+    except DataUnavailableError:
+        return None

@@ -29,7 +29,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
     table = tables.fill(spec, protocol, source)
     rows, points = lines(table), table
-    if set(spec.sweep) != {spec.option("axis")}:
+    if set(spec.sweep) - {spec.option("axis")}:
         points = averaged(table, source)
         rows += lines(points)
     done, wanted = tables.tally(points)

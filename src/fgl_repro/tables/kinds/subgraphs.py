@@ -25,8 +25,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
-    reasons = {dataset: sought(common.example(spec, dataset, 1, protocol))[1] for dataset in spec.datasets}
-    blank = [f"{spelled(dataset)} is left blank: {reason}." for dataset, reason in reasons.items() if reason]
+    absent = [dataset for dataset in spec.datasets if graph_of(common.example(spec, dataset, 1, protocol)) is None]
+    blank = [f"{spelled(name)} is left blank: no raw files (`fgl-data check {name}` says why)." for name in absent]
     for scenario, said in spec.option("scenarios").items():
         body: list[list[object]] = []
         same = dict.fromkeys(DIGITS, (0, 0))
@@ -57,9 +57,9 @@ def _rounded(value: float | None, digits: int) -> str:
     return common.decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
 
 
-def sought(config: Config) -> tuple[Graph | None, str]:
-    """The graph that runs use, or None and why it cannot be had."""
-    return common.sought(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
+def graph_of(config: Config) -> Graph | None:
+    """The graph that runs use, or None where no source has it."""
+    return common.graph_of(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
 
 
 def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
@@ -70,7 +70,7 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
     from fgl_repro.fl.metrics import jensen_shannon
 
     config = common.example(spec, dataset, clients or 1, protocol)
-    graph, _ = sought(config)
+    graph = graph_of(config)
     if graph is None:
         return {}
     if not clients:

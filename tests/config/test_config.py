@@ -285,7 +285,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("runtime.threads=0", "runtime.threads=0"),
         ("runtime.threads=1000000", "runtime.threads=1000000 would exhaust this machine: give at most"),
         ("logger.mode=sometimes", "choose offline, online or disabled"),
-        ("method.variant=best", "method.variant=best does not exist for fedavg: choose release or paper."),
+        ("method.variant=best", "method.variant=best is unknown: choose release or paper."),
         ("experiment=none", "experiment=none does not exist: choose from "),
         ("hydra/launcher=slurm", "pip install 'fgl_repro[launchers]'"),
         ("protocol.tuning={seed:0}", "protocol.tuning.seed is not there to be changed: write + before its name"),

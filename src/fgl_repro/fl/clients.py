@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from fgl_repro.nn.ops import stack
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import World
+    from fgl_repro.fl.method import Method
     from fgl_repro.fl.protocol import Protocol
-    from fgl_repro.fl.start import Starter
     from fgl_repro.nn.view import Views
 
 
@@ -43,7 +43,7 @@ class Clients:
     """
 
     def __init__(
-        self, method: Starter, model: Model, world: World, protocol: Protocol, seed: int, views: Views
+        self, method: Method[Any], model: Model, world: World, protocol: Protocol, seed: int, views: Views
     ) -> None:
         device = views.device
         start = method.start(model, seed)
@@ -95,13 +95,12 @@ class Clients:
         """
         inputs, batches, first = inputs or self.inputs, batches or self._batches, True
         for _ in range(epochs):
-            if batches is None:
-                yield LocalStep(going, inputs.train, first=first)
-                first = False
-                continue
-            for batch in batches.epoch():
-                active = batch.active if going is None else batch.active & going
-                yield LocalStep(active, inputs.batch(batch), batch, first)
+            for batch in [None] if batches is None else batches.epoch():
+                if batch is None:
+                    yield LocalStep(going, inputs.train, first=first)
+                else:
+                    active = batch.active if going is None else batch.active & going
+                    yield LocalStep(active, inputs.batch(batch), batch, first)
                 first = False
 
     def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None) -> Tensor:

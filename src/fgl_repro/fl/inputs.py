@@ -40,8 +40,7 @@ class Inputs:
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
         """What ``rows`` of the training graph (union nodes, ascending) are predicted from, all neighbours at hand."""
-        view: View = self.model.view(views, self.world.graph, rows)
-        return view
+        return self.model.view(views, self.world.graph, rows)
 
     @cached_property
     def neighbours(self) -> Neighbours:
@@ -68,8 +67,7 @@ class Inputs:
     def elsewhere(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """``rows`` of any graph when models are judged: all neighbours, or a few, drawn once for the whole run."""
         if not self.model.test_fanout:
-            view: View = self.model.view(self.views, graph, rows)
-            return view
+            return self.model.view(self.views, graph, rows)
         shape = (len(rows), numbers(self.model.test_fanout))
         draws = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
         return sampling.Neighbours.of(graph, self.views.device).view(rows, draws)

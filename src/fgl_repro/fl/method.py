@@ -7,15 +7,12 @@ configuration and shell completion stay fast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
-from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
     from typing import Generic
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from fgl_repro.fl.inputs import Inputs
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import Loss
-    from fgl_repro.nn.models.model import Model
+    from fgl_repro.nn.models.model import Model, Params
 
     S = TypeVar("S", default=Any)
     """What a method keeps between rounds, in a type of its own; None for most. ``Method`` alone is one of any state."""
@@ -43,24 +40,27 @@ else:
             return cls
 
 
+@dataclass(frozen=True)
+class Start:
+    """What every client starts from: one network, without client axis.
+
+    Attributes:
+        network: What is trained.
+        weights: The model's weights.
+        personal: Further trained tensors, which belong to each client (masks, ...).
+    """
+
+    network: Model
+    weights: Params
+    personal: Params = field(default_factory=dict)
+
+
 @dataclass
 class Method(Option, _Keeping[S]):
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
-    The hooks, in the order in which a run calls them, and what each is asked:
-
-        start      Which network do clients train, and from which weights?
-        inputs     What do clients see?
-        state      What does the method keep between rounds?
-        publish    What does the server send first?
-        receive    What do clients do with what came down? (then in every round but the first)
-        phases     What happens before the rounds?
-        fit        How do clients train in a round? (the hooks from here on are called in every round)
-        objective  Which loss do they descend?
-        upload     What do they send?
-        aggregate  What does the server make of it and send down?
-        trace      Which further curves has a round?
-        facts      What does the record keep in the end?
+    The twelve hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first called
+    before the phases, with what ``publish`` sends.
 
     Attributes:
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
@@ -79,26 +79,17 @@ class Method(Option, _Keeping[S]):
     shares_features: ClassVar[bool] = False
     batched: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ()
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
-    least: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    quick: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    least: ClassVar[Mapping[str, float]] = {}
+    quick: ClassVar[Mapping[str, Any]] = {}
 
     variant: str = "paper"
 
     def check(self) -> None:
-        """Refuse hyper-parameters that do not exist.
-
-        Raises:
-            UserError: ``variant`` is none of ``variants``, another word none of its ``choices``, or a number below its
-                ``least``.
-        """
-        self.one_of(**self.choices)
+        """Refuse other variants than ``variants``, other words than ``choices``, and numbers below their ``least``."""
+        self.one_of(variant=self.variants, **self.choices)
         for name, least in self.least.items():
             self.at_least(least, name)
-        if self.variant not in self.variants:
-            raise UserError(
-                f"method.variant={self.variant} does not exist for {self.name}: choose {' or '.join(self.variants)}."
-            )
 
     # --- before the rounds --------------------------------------------------------------------------------------------
 

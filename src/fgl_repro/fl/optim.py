@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from fgl_repro.fl.protocol import Protocol
     from fgl_repro.nn.models.model import Params
 
+    Tensors = list[Tensor]
+
 
 def stacked(params: Params, protocol: Protocol, weight_decay: float | None = None) -> Optimiser:
     """The protocol's optimiser over ``params`` ``[K, ...]``, at its beginning.
@@ -37,12 +39,14 @@ class Optimiser(ABC):
     Attributes:
         params: What it moves.
         buffers: What it remembers, lists in the order of ``params``.
+        counts: Steps taken: of each tensor, and of each tensor and client once clients parted ways.
     """
 
     def __init__(self, params: Params, lr: float, weight_decay: float, buffers: int) -> None:
         self.params = list(params.values())
         self.lr, self.weight_decay = lr, weight_decay
         self.buffers = [[torch.zeros_like(p) for p in self.params] for _ in range(buffers)]
+        self.counts = [torch.zeros((), device=p.device) for p in self.params]
         self.clients = self.params[0].shape[0]
         self._ragged = False
 
@@ -50,65 +54,45 @@ class Optimiser(ABC):
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
         if not self._ragged and active is not None and not active.all():
             self._ragged = True
-            self._part()
+            self.counts = [count.clone() for count in self.counts for _ in range(self.clients)]
         with torch.no_grad():
             if not self._ragged:
-                self._move(self.params, grads, self.buffers, range(len(self.params)))
+                self._move(self.params, grads, self.buffers, self.counts)
                 return
             who = [k for k in range(self.clients) if active is None or active[k]]
             each = [(t, k) for t in range(len(self.params)) for k in who]
             if each:
                 lists = [[tensors[t][k] for t, k in each] for tensors in (self.params, grads, *self.buffers)]
-                self._move(lists[0], lists[1], lists[2:], [t * self.clients + k for t, k in each])
-
-    def _part(self) -> None:  # noqa: B027 (most remember nothing of all clients together)
-        """Called once, when clients part ways: what is remembered of all together gets an entry a client and tensor."""
+                self._move(lists[0], lists[1], lists[2:], [self.counts[t * self.clients + k] for t, k in each])
 
     @abstractmethod
-    def _move(
-        self, params: list[Tensor], grads: list[Tensor], buffers: list[list[Tensor]], which: range | list[int]
-    ) -> None:
-        """Step the listed tensors; ``which`` numbers them: tensors, or tensors times clients once those parted."""
+    def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
+        """Step the listed tensors."""
 
 
 class StackedAdam(Optimiser):
-    """Adam (Kingma & Ba, 2015); step counts are the clients' own once they part ways."""
+    """Adam (Kingma & Ba, 2015) with the usual betas 0.9, 0.999 and epsilon 1e-8."""
 
-    def __init__(
-        self,
-        params: Params,
-        lr: float,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
+    def __init__(self, params: Params, lr: float, weight_decay: float = 0.0) -> None:
         super().__init__(params, lr, weight_decay, buffers=2)
-        self.betas, self.eps = betas, eps
-        self._steps = [torch.zeros((), device=p.device) for p in self.params]
 
-    def _part(self) -> None:
-        self._steps = [count.clone() for count in self._steps for _ in range(self.clients)]
-
-    def _move(
-        self, params: list[Tensor], grads: list[Tensor], buffers: list[list[Tensor]], which: range | list[int]
-    ) -> None:
+    def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
         from torch.optim.adam import adam
 
-        beta1, beta2 = self.betas
         adam(
             params,
             grads,
             buffers[0],
             buffers[1],
             [],
-            [self._steps[i] for i in which],
+            counts,
             fused=True,
             amsgrad=False,
-            beta1=beta1,
-            beta2=beta2,
+            beta1=0.9,
+            beta2=0.999,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            eps=self.eps,
+            eps=1e-8,
             maximize=False,
         )
 
@@ -120,9 +104,7 @@ class StackedSGD(Optimiser):
         super().__init__(params, lr, weight_decay, buffers=1 if momentum else 0)
         self.momentum = momentum
 
-    def _move(
-        self, params: list[Tensor], grads: list[Tensor], buffers: list[list[Tensor]], which: range | list[int]
-    ) -> None:
+    def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
         from torch.optim.sgd import sgd
 
         directions: list[Tensor | None] = [*buffers[0]] if buffers else [None] * len(params)

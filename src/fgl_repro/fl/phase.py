@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class Turn:
         going: Clients that go on, bool ``[K]``; None: all that were at work.
     """
 
-    values: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    values: Mapping[str, float] = field(default_factory=dict)
     up: Message | None = None
     down: Message | None = None
     going: np.ndarray | None = None

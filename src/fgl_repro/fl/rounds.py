@@ -92,6 +92,7 @@ def prepare(
     return state, phases
 
 
+@dataclass
 class _Rounds(Generic[S]):
     """The rounds and what selection keeps of them.
 
@@ -99,22 +100,20 @@ class _Rounds(Generic[S]):
     makes it of the uploads of that round. Selection sees validation rows only.
     """
 
-    def __init__(
-        self,
-        method: Method[S],
-        clients: Clients,
-        state: S,
-        rounds: int,
-        epochs: int,
-        extra: Callable[[Params], dict[str, float]] | None,
-        server: bool,
-    ) -> None:
-        self.method, self.clients, self.state = method, clients, state
-        self.rounds, self.epochs, self.extra, self.server = rounds, epochs, extra, server
-        self.best: Params = {name: torch.empty_like(value) for name, value in clients.trained.items()}
-        self.last: Params = {}
-        self.best_round, self.best_score = -1, -1.0
-        self.incoming: Message | None = None
+    method: Method[S]
+    clients: Clients
+    state: S
+    rounds: int
+    epochs: int
+    extra: Callable[[Params], dict[str, float]] | None
+    server: bool
+    last: Params = field(default_factory=dict)
+    best_round: int = -1
+    best_score: float = -1.0
+    incoming: Message | None = None
+
+    def __post_init__(self) -> None:
+        self.best: Params = {name: torch.empty_like(value) for name, value in self.clients.trained.items()}
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""

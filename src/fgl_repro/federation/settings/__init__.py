@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.schema import Option, how
@@ -53,4 +52,4 @@ class Setting(Option):
 class NoNewNodes(Setting):
     """A setting whose clients meet no new nodes at test time."""
 
-    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"hops": 0, "crop": 0.0})
+    recorded: ClassVar[Mapping[str, Any]] = {"hops": 0, "crop": 0.0}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,7 +53,7 @@ class ClosedSet(NewNodes):
 
     name: ClassVar[str] = "closed_set"
     probes: ClassVar[tuple[str, ...]] = ("seen_graph", "unseen_node", "missing_class", "new_client")
-    recorded: ClassVar[Mapping[str, Any]] = MappingProxyType({"crop": 0.0})
+    recorded: ClassVar[Mapping[str, Any]] = {"crop": 0.0}
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Probes ``seen_graph``, ``unseen_node``, ``missing_class``, ``new_client``."""
@@ -62,7 +61,13 @@ class ClosedSet(NewNodes):
         parts = connected_parts(graph, members.nodes)
         learned, facts = without_rarest_class(graph, parts, partitioner, split)
         reached = expand(graph.adjacency, indicator(learned.nodes, graph.num_nodes), self.hops)
-        newcomer = new_client(graph, parts[-1], partitioner.clients)
+        if len(parts[-1]) == 0:
+            raise UserError(
+                f"The new client of {graph.name} has no connected node; "
+                "lower partitioner.clients or take another partitioner."
+            )
+        copies = UnionGraph.induced(graph, [parts[-1]] * partitioner.clients)
+        newcomer = Probe("new_client", copies, np.arange(copies.num_nodes), "clients")
         probes = (seen_graph(learned), *new_node_probes(learned, reached), newcomer)
         return as_world(learned, members, probes, facts)
 
@@ -197,16 +202,10 @@ def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.n
     Returns:
         Expanded sets, start sets included, bool ``[N, K]``.
     """
-    reached = start.copy()
-    frontier = start
+    reached = start
     for _ in range(hops):
-        touched = (adjacency @ frontier.astype(np.float32)) > 0
-        frontier = touched & ~reached
-        if through is not None:
-            frontier &= through[:, None]
-        if not frontier.any():
-            break
-        reached |= frontier
+        touched = (adjacency @ reached.astype(np.float32)) > 0
+        reached = reached | (touched if through is None else touched & through[:, None])
     return reached
 
 
@@ -230,14 +229,3 @@ def new_node_probes(learned: Training, reached: np.ndarray, suffix: str = "") ->
         Probe(f"unseen_node{suffix}", graph, np.flatnonzero(new & ~missing)),
         Probe(f"missing_class{suffix}", graph, np.flatnonzero(new & missing)),
     )
-
-
-def new_client(graph: Graph, nodes: np.ndarray, clients: int) -> Probe:
-    """Every client's model on its own copy of the new client's graph, all nodes."""
-    if len(nodes) == 0:
-        raise UserError(
-            f"The new client of {graph.name} has no connected node; "
-            "lower partitioner.clients or take another partitioner."
-        )
-    copies = UnionGraph.induced(graph, [nodes] * clients)
-    return Probe("new_client", copies, np.arange(copies.num_nodes), "clients")

@@ -65,7 +65,7 @@ class MendedGraph:
         graph = self.graph
         adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, self.hung], [self.hung.T, None]], format="csr"))
         owner = np.concatenate([graph.owner, graph.owner[self.parent]])
-        return Neighbours(graph, adjacency, graph.base.features[graph.node], owner, device, self.features)
+        return Neighbours(graph, adjacency, owner, device, self.features)
 
     def view(self, rows: np.ndarray, device: torch.device) -> SageView:
         """What GraphSAGE needs to predict ``rows`` (union nodes, ascending).
@@ -89,18 +89,14 @@ class MendedGraph:
         dense, sparse = _inputs(sp.csr_matrix(sp.vstack([of_real[close], of_made[hung.indices]])), inner, device)
         mean = sp.diags_array(self.scale[rows]) @ sp.hstack([links[:, close], hung[:, hung.indices]])
         tensor = partial(torch.as_tensor, device=device)
-        mask = tensor(outer.scatter(np.ones(len(rows), np.float32)))
         return SageView(
             dense=dense,
             sparse=sparse,
             inner=None,
             outer=SparseOp.of(outer.place(mean, inner), device),
-            labels=tensor(outer.scatter(graph.labels[rows])),
-            mask=mask,
-            counts=mask.sum(1),
-            slots=tensor(outer.slot),
             root=tensor(outer.scatter(places[np.searchsorted(close, rows)]).ravel()),
             degree=tensor(outer.scatter(self.degree[rows].astype(np.float32))),
+            **outer.tensors(graph, device),
         )
 
 

@@ -44,7 +44,7 @@ class SageHalves(Sage):
     """FedSage's classifier, whose layers keep neighbours and own features in halves."""
 
     name: ClassVar[str] = "sage_halves"
-    network: ClassVar[str] = "fgl_repro.nn.models.sage_halves:SageHalves"
+    network: ClassVar[str] = "fgl_repro.nn.models.sage:SageHalves"
 
     def check(self) -> None:
         super().check()

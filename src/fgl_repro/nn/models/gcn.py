@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Generator, Tensor
 
-from fgl_repro.nn.ops import dropout, fan_in, glorot, linear
+from fgl_repro.nn.models.model import TwoLayer
+from fgl_repro.nn.ops import fan_in, glorot, linear
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,20 +20,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GCN:
+class GCN(TwoLayer):
     """d -> hidden -> hidden -> C: two graph convolutions (bias after propagation), ReLU and dropout, then linear.
 
     Parameters, each with a leading client axis: ``W1 [K, d, H]``, ``b1 [K, H]``, ``W2 [K, H, H]``, ``b2 [K, H]``,
     ``W3 [K, H, C]``, ``b3 [K, C]``. No neighbours are drawn.
     """
-
-    fanout: ClassVar[int] = 0
-    test_fanout: ClassVar[int] = 0
-
-    num_features: int
-    num_classes: int
-    hidden: int = 128
-    dropout: float = 0.5
 
     def init(self, rng: Generator) -> Params:
         """One model's initial weights (no client axis): Glorot convolutions, zero conv biases, default linear."""
@@ -50,21 +43,9 @@ class GCN:
         """The normalised adjacency cut down to ``rows``."""
         return views.of(graph, rows)
 
-    def first(self, params: Params, view: View) -> Tensor:
-        """First convolution's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
-        if view.dense is not None:
-            return view.dense(params["W1"], params["b1"])
-        assert view.sparse is not None
-        mixed = view.sparse(params["W1"].flatten(0, 1))
-        if view.inner is not None:
-            mixed = view.inner(mixed)
-        return mixed.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
-
     def embed(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
         """Second convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
-        hidden = torch.relu(self.first(params, view) if first is None else first)
-        if rng is not None:
-            hidden = dropout(hidden, self.dropout, rng)
+        hidden = self.activated(self.first(params, view) if first is None else first, rng)
         hidden = torch.bmm(hidden, params["W2"]).flatten(0, 1)
         return view.outer(hidden).view(view.num_clients, -1, self.hidden) + params["b2"].unsqueeze(1)
 
@@ -73,7 +54,5 @@ class GCN:
 
         ``first`` is the output of ``first(params, view)`` where it is at hand: it is half the cost of a forward pass.
         """
-        hidden = torch.relu(self.embed(params, view, rng, first))
-        if rng is not None:
-            hidden = dropout(hidden, self.dropout, rng)
+        hidden = self.activated(self.embed(params, view, rng, first), rng)
         return linear(hidden, params["W3"], params["b3"])

@@ -1,16 +1,20 @@
-"""What the engine asks of an architecture."""
+"""What the engine asks of an architecture, and what the two here share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Generator, Tensor
+
+from fgl_repro.nn.ops import dropout
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fgl_repro.federation.world import UnionGraph
-    from fgl_repro.nn.view import Views
+    from fgl_repro.nn.view import View, Views
 
 Params = dict[str, Tensor]
 
@@ -40,7 +44,7 @@ class Model(Protocol):
     def init(self, rng: Generator) -> Params:
         """One network's initial weights, no client axis."""
 
-    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> Any:
+    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
         """What it needs to predict ``rows`` (union nodes, ascending) of ``graph``."""
 
     def first(self, params: Params, view: Any) -> Tensor:
@@ -51,3 +55,36 @@ class Model(Protocol):
 
     def __call__(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
         """Logits of the view's rows ``[K, r, C]``; ``first`` spares the first layer where it is at hand."""
+
+
+@dataclass(frozen=True)
+class TwoLayer:
+    """Sizes of a network of two layers and a linear classifier, and how values get to its second layer.
+
+    Attributes:
+        hidden: Width H of the first layer.
+        dropout: Share of hidden values that training drops.
+        fanout, test_fanout: As in :class:`Model`.
+    """
+
+    num_features: int
+    num_classes: int
+    hidden: int = 128
+    dropout: float = 0.5
+    fanout: int = 0
+    test_fanout: int = 0
+
+    def first(self, params: Params, view: View) -> Tensor:
+        """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
+        if view.dense is not None:
+            return view.dense(params["W1"], params["b1"])
+        assert view.sparse is not None
+        mapped = view.sparse(params["W1"].flatten(0, 1))
+        if view.inner is not None:
+            mapped = view.inner(mapped)
+        return mapped.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
+
+    def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
+        """ReLU, and dropout when ``rng`` is given."""
+        values = torch.relu(values)
+        return values if rng is None else dropout(values, self.dropout, rng)

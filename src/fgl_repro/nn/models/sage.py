@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.nn import view as views_of
-from fgl_repro.nn.ops import dropout, fan_in, linear
+from fgl_repro.nn.models.model import TwoLayer
+from fgl_repro.nn.ops import fan_in, glorot, linear
 from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.nn.view import Padded, View, around, blocks, gathered
 
@@ -50,22 +51,69 @@ class RingView(SageView):
 
 
 @dataclass(frozen=True)
-class SAGE:
+class Drawn:
+    """First-layer inputs ``[mean of drawn neighbours | own]`` of a batch, in place of a :class:`DenseOp`.
+
+    Sparse features are mapped for all nodes at once, before any is picked: one product costs less than the copies of
+    wide rows that a batch would need.
+
+    Attributes:
+        features: Of all N nodes and of one that is not there (index N), 0, ``[N + 1, d]``; or those of client k's nodes
+            in column block k, ``[N, K * d]``.
+        own: Union node of each inner node, int64 ``[K, n]``.
+        around: Its drawn neighbours, int64 ``[K, n, f]``.
+    """
+
+    features: Tensor | SparseOp
+    own: Tensor
+    around: Tensor
+
+    def halves(self, weight: Tensor) -> Tensor:
+        """Both inputs through maps of their own: ``[K, 2d, h]`` to ``[K, n, 2h]``."""
+        mean, root = weight.chunk(2, dim=1)
+        (clients, n, fan), width = self.around.shape, weight.shape[2]
+        if isinstance(self.features, Tensor):
+            around = F.embedding_bag(self.around.view(-1, fan), self.features, mode="mean").view(clients, n, -1)
+            own = self.features.index_select(0, self.own.flatten()).view(clients, n, -1)
+            return torch.cat([torch.bmm(around, mean), torch.bmm(own, root)], dim=2)
+        table = self.features(torch.cat([mean, root], dim=2).flatten(0, 1))
+        table = F.pad(table, (0, 0, 0, 1))  # the node that is not there
+        near = table[:, :width].index_select(0, self.around.flatten()).view(clients, n, fan, width).mean(2)
+        return torch.cat([near, table[:, width:].index_select(0, self.own.flatten()).view(clients, n, width)], dim=2)
+
+    def __call__(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, 2d, out]`` and ``[K, out]``."""
+        near, own = self.halves(weight).chunk(2, dim=2)
+        return near + own + bias.unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class DrawnMean:
+    """Second propagation of a batch: mean over the f drawn neighbours of each of its nodes.
+
+    Attributes:
+        some: 1.0 at nodes that have neighbours, ``[K, B, 1]``.
+        fan: f.
+    """
+
+    some: Tensor
+    fan: int
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """``[K * n1, H]`` to ``[K * B, H]``."""
+        clients, size, _ = self.some.shape
+        inner = hidden.view(clients, size * (1 + self.fan), -1)[:, size:]
+        return (inner.reshape(clients, size, self.fan, -1).mean(2) * self.some).flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class SAGE(TwoLayer):
     """d -> H -> H/2 -> C: two mean-aggregating convolutions with root weights, ReLU and dropout between, then linear.
 
     A layer is ``[mean of neighbours | own] W + b`` (Hamilton et al., 2017, as in PyG's SAGEConv): the rows of W are the
     neighbour map above the root map. A node without neighbours has mean 0. Parameters, each with a leading client axis:
     ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``.
-
-    ``fanout``: neighbours drawn of each node and layer in mini-batches, ``test_fanout``: in tests; 0: all of them.
     """
-
-    num_features: int
-    num_classes: int
-    hidden: int = 128
-    dropout: float = 0.5
-    fanout: int = 0
-    test_fanout: int = 0
 
     @property
     def output(self) -> int:
@@ -96,14 +144,6 @@ class SAGE:
         """What all views of a union graph are cut from, computed once."""
         return views.once(graph, "sage", lambda: Source(graph, views.device))
 
-    def first(self, params: Params, view: View) -> Tensor:
-        """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
-        if view.dense is not None:
-            return view.dense(params["W1"], params["b1"])
-        assert view.sparse is not None
-        mapped = view.sparse(params["W1"].flatten(0, 1))
-        return mapped.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
-
     def second(self, params: Params, mean: Tensor, own: Tensor) -> Tensor:
         """Second layer from hidden values: ``[K, n, H]`` and ``[K, n, H] -> [K, n, H/2]``."""
         return linear(torch.cat([mean, own], dim=-1), params["W2"], params["b2"])
@@ -112,10 +152,7 @@ class SAGE:
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
         """Embeddings of the view's rows, ``[K, r, H/2]``; dropout when ``rng`` is given."""
-        hidden = torch.relu(self.first(params, view) if first is None else first)
-        if rng is not None:
-            hidden = dropout(hidden, self.dropout, rng)
-        hidden = hidden.flatten(0, 1)
+        hidden = self.activated(self.first(params, view) if first is None else first, rng).flatten(0, 1)
         shape = (view.num_clients, -1, self.hidden)
         return self.second(params, view.outer(hidden).view(shape), hidden.index_select(0, view.root).view(shape))
 
@@ -124,6 +161,50 @@ class SAGE:
     ) -> Tensor:
         """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         return linear(self.embed(params, view, rng, first), params["W3"], params["b3"])
+
+
+@dataclass(frozen=True)
+class SageHalves(SAGE):
+    """FedSage's classifier: layers keep neighbours and own features in halves of their output.
+
+    The mean aggregator of StellarGraph, which FedSage's code uses, concatenates after the linear maps; PyG's SAGEConv
+    adds. There a neighbour that is missing has hidden features relu(b), here 0; it happens at nodes without neighbours
+    alone.
+
+    d -> H -> H/2 -> C with H = 64 in FedSage: ReLU between the layers, embeddings of length 1, then linear.
+
+    A layer is ``[mean of neighbours W_n | own W_s] + b``. Parameters, each with a leading client axis:
+    ``W1 [K, 2d, H/2]``, ``b1 [K, H]``, ``W2 [K, 2H, H/4]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``; in W1
+    and W2 the rows of W_n lie above those of W_s. Keras' initial values: Glorot for each map, zero biases.
+    """
+
+    def init(self, rng: Generator) -> Params:
+        d, h, o, c = self.num_features, self.hidden, self.output, self.num_classes
+        return {
+            "W1": torch.cat([glorot((d, h // 2), rng) for _ in range(2)]),
+            "b1": torch.zeros(h),
+            "W2": torch.cat([glorot((h, o // 2), rng) for _ in range(2)]),
+            "b2": torch.zeros(o),
+            "W3": glorot((o, c), rng),
+            "b3": torch.zeros(c),
+        }
+
+    def first(self, params: Params, view: View) -> Tensor:
+        if isinstance(view.dense, Drawn):
+            return view.dense.halves(params["W1"]) + params["b1"].unsqueeze(1)
+        mean, root = params["W1"].chunk(2, dim=1)
+        blocks = torch.cat([F.pad(mean, (0, root.shape[2])), F.pad(root, (mean.shape[2], 0))], dim=1)
+        return super().first({**params, "W1": blocks}, view)
+
+    def second(self, params: Params, mean: Tensor, own: Tensor) -> Tensor:
+        maps = params["W2"].chunk(2, dim=1)
+        return torch.cat([mean @ maps[0], own @ maps[1]], dim=2) + params["b2"].unsqueeze(1)
+
+    def embed(
+        self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
+    ) -> Tensor:
+        """Embeddings of the view's rows, ``[K, r, H/2]``, each of length 1; dropout when ``rng`` is given."""
+        return F.normalize(super().embed(params, view, rng, first), dim=2)
 
 
 class Source:

@@ -40,7 +40,7 @@ def shared(toy_graph: Graph) -> World:
 
 
 def test_fedpub_thresholds_masks_in_evaluation_only() -> None:
-    network = MaskedGCN(GCN(3, 3, 3), threshold=0.1)
+    network = MaskedGCN(3, 3, 3, threshold=0.1)
     params = {f"W{i}": torch.full((2, 3, 3), 2.0) for i in (1, 2, 3)} | {f"b{i}": torch.ones(2, 3) for i in (1, 2, 3)}
     params |= {f"M{i}": torch.tensor([0.05, 0.5, -0.05]).expand(2, 3, 3).clone() for i in (1, 2, 3)}
     trained, evaluated = network.weights(params, training=True), network.weights(params, training=False)

@@ -68,12 +68,9 @@ def prompts(params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
         params: One generator a class, leaves ``[C, ...]``.
         x: Features ``[K, C * s, d]``.
     """
-    clients, nodes, width = x.shape
-    classes = len(params["g1"])
-    slots = nodes // classes
-    grouped = x.view(clients, classes, slots, width).transpose(0, 1).reshape(classes, clients * slots, width)
-    out = generate(params, grouped, rng).view(classes, clients, slots, width)
-    return out.transpose(0, 1).reshape(clients, nodes, width)
+    by_class = x.view(len(x), len(params["g1"]), -1, x.shape[2]).transpose(0, 1)
+    out = generate(params, by_class.flatten(1, 2), rng)
+    return out.view(by_class.shape).transpose(0, 1).flatten(1, 2)
 
 
 class Surroundings:

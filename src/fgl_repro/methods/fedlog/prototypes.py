@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -49,6 +49,8 @@ class PrototypeNet:
         loops: A learnable node is its own neighbour (released code); otherwise it has none.
     """
 
+    fanout: ClassVar[int] = 0
+
     encoder: SAGE
     slots: int
     threshold: float
@@ -63,10 +65,6 @@ class PrototypeNet:
     @property
     def num_classes(self) -> int:
         return self.encoder.num_classes
-
-    @property
-    def fanout(self) -> int:
-        return self.encoder.fanout
 
     @property
     def test_fanout(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +58,7 @@ class Lesson:
         both, after = taught and not method.written, taught and method.written
         for _ in range(epochs):
             steps = clients.steps(1, batches=self.state.batches)
-            last = descend(steps, self.joint_loss if both else self.own_loss, optimisers)
+            last = descend(steps, partial(self.step_loss, both=both), optimisers)
             if after:
                 last = self.generalization(optimisers)
         if after:
@@ -66,15 +67,14 @@ class Lesson:
             self.rescale(known, None)
         return last
 
-    def own_loss(self, step: LocalStep) -> Tensor:
-        """The loss on a client's own nodes ``[K]``."""
-        return self.local_loss(sage_view(step.view), self.learnable(self.state.dropout))
-
-    def joint_loss(self, step: LocalStep) -> Tensor:
-        """The release's loss on own and global nodes ``[K]``; gamma moves with every batch, before the step."""
-        nodes = self.learnable(self.state.dropout)
+    def step_loss(self, step: LocalStep, both: bool) -> Tensor:
+        """The loss on a client's own nodes ``[K]``, or on ``both`` those and global ones, gamma moving before."""
+        dropout = self.state.dropout
+        nodes = self.learnable(dropout)
         loss = self.local_loss(sage_view(step.view), nodes)
-        of_global, known = self.global_loss(self.prompted(), nodes, self.state.dropout)
+        if not both:
+            return loss
+        of_global, known = self.global_loss(self.prompted(), nodes, dropout)
         self.rescale(known, step.active)
         return loss + of_global
 

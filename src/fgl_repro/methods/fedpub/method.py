@@ -106,7 +106,7 @@ class FedPub(Method[State]):
     def start(self, model: Model, seed: int) -> Start:
         if not self.masks:
             return super().start(model, seed)
-        network = masked.MaskedGCN(model, self.l1)
+        network = masked.MaskedGCN(**vars(model), threshold=self.l1)
         weights = network.init(torch_rng("init", seed))
         return Start(network, weights, network.masks(weights))
 
@@ -122,8 +122,8 @@ class FedPub(Method[State]):
     def shared_graph(self, clients: Clients, state: State) -> Turn:
         """The server draws the random graph and sends it."""
         size, device = clients.model.num_features, clients.samples.device
-        draw = random_graph.random_graph
-        sent, state.shared = draw(clients.count, size, clients.seed, device, self.random_graph)
+        drawn = random_graph.random_graph(clients.count, size, clients.seed, device, self.random_graph)
+        sent, state.shared = drawn
         return Turn(down=sent)
 
     def publish(self, clients: Clients, state: State) -> Message:

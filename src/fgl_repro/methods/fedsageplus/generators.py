@@ -110,7 +110,8 @@ class Bench:
         moved = [name for name in self.params if name not in CLASSIFIER]
         own = zip(moved, gradients(loss, adam.params), strict=True)
         adam.step([g.add_(returned[n], alpha=rules.b * rules.alpha) if n in returned else g for n, g in own])
-        self.rows = pool.parents.cpu().numpy()
+        mended = torch.bincount(pool.parent, minlength=len(estimate)) > 0
+        self.rows = sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
 
     def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
         """Generated neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
@@ -186,7 +187,8 @@ class Workshop:
     """All generators, trained group after group: one's last layer alone has 2048 x P d weights.
 
     Attributes:
-        turns: Rounds of the phase: an epoch of one group each.
+        turns: How many epochs all groups have together.
+        work: The phase's rounds, an epoch of one group each.
     """
 
     def __init__(self, rules: FedSagePlus, clients: Clients, curve: np.ndarray) -> None:
@@ -202,10 +204,6 @@ class Workshop:
         self.turns = len(curve) * len(self.groups)
         self.made: list[tuple[np.ndarray, np.ndarray]] = []
         self.work = self.epochs()
-
-    def turn(self, number: int, going: np.ndarray) -> Turn:
-        """An epoch of one group."""
-        return next(self.work)
 
     def epochs(self) -> Iterator[Turn]:
         """All of them; a group hands over what it made, and frees its memory, before the next one begins."""

@@ -60,6 +60,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy
+from fgl_repro.core.schema import added
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
 
@@ -114,7 +115,7 @@ class FedSagePlus(FedAvg[State]):
     latent: int = 128
     fgen_inner: int = 256
     fgen_outer: int = 2048
-    shared: bool = field(default=False, metadata={"added": True})
+    shared: bool = added(False)
 
     def check(self) -> None:
         super().check()
@@ -143,7 +144,7 @@ class FedSagePlus(FedAvg[State]):
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         workshop = generators.Workshop(self, clients, state.curve)
-        yield Phase("generator", workshop.turns, workshop.turn)
+        yield Phase("generator", workshop.turns, lambda *_: next(workshop.work))
         yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop.mended()))
 
     def mended(self, clients: Clients, state: State, graph: MendedGraph) -> Turn:

@@ -72,14 +72,12 @@ class Pool:
         parent: Node each one hangs on, int64 ``[S]``.
         owner: Client, int64 ``[S]``, ascending.
         ptr: Client g has rows ``ptr[g]:ptr[g + 1]``.
-        parents: Nodes of each client with at least one, int64 ``[G]``.
     """
 
     features: Tensor
     parent: Tensor
     owner: Tensor
     ptr: list[int]
-    parents: Tensor
 
 
 @dataclass(frozen=True)
@@ -169,8 +167,7 @@ class NeighGen:
         row = row[order]
         bounds = positions(group, local.clients * self.slots)
         made = torch.tanh(grouped(hidden, params["F3"].flatten(0, 1), params["f3"].flatten(0, 1), bounds, row))
-        parents = torch.bincount(owner, minlength=local.clients)
-        return Pool(made, nodes[row], owner[row], bounds[:: self.slots], parents)
+        return Pool(made, nodes[row], owner[row], bounds[:: self.slots])
 
     def _convolutions(self, params: Params, name: str, local: Locals, pool: Pool | None, draws: Draws | None) -> Tensor:
         low = name.lower()

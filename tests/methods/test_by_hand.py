@@ -209,8 +209,7 @@ def test_fedlog_teaches_global_nodes_from_round_1(world: World, monkeypatch: pyt
 
 def test_fedlogs_generators_have_no_mean_to_match_where_nobody_is_near(world: World) -> None:
     _, clients, _ = started(world, "fedlog", "paper")
-    encoder = prototypes.net_of(clients).encoder
-    here = prompts.Surroundings(encoder, clients.views, world.graph, world.train)
+    here = prompts.Surroundings(prototypes.net_of(clients), clients.views, world.graph, world.train)
     here.degree[0] = 0
     loss = prompts.feature_loss(here, torch.ones_like(here.x))
     assert loss[0] == 0

@@ -38,7 +38,7 @@ def make_net(
     passing: bool, loops: bool = False, **encoder: int | float
 ) -> tuple[PrototypeNet, dict[str, torch.Tensor]]:
     """A small network of two clients with weights of their own."""
-    net = PrototypeNet(SAGE(D, C, **{"hidden": 8, **encoder}), S, 3.0, True, passing, loops)
+    net = PrototypeNet(D, C, **{"hidden": 8, **encoder}, slots=S, passing=passing, loops=loops)
     rng = torch.Generator().manual_seed(0)
     params = stack({**net.init(rng), **net.nodes(rng)}, K)
     return net, {name: value + 0.3 * torch.randn(value.shape, generator=rng) for name, value in params.items()}
@@ -138,11 +138,11 @@ def test_pairs_and_lonely_nodes_against_pyg() -> None:
 def test_neighbours_embeddings_are_means(world: World) -> None:
     """What messages read beside a node is the mean of its neighbours' embeddings, computed from far enough."""
     graph = world.graph
-    net = PrototypeNet(SAGE(graph.base.num_features, graph.base.num_classes, 8), S, 3.0, True, True, False)
+    net = PrototypeNet(graph.base.num_features, graph.base.num_classes, 8, slots=S, passing=True, loops=False)
     params = stack(net.init(torch.Generator().manual_seed(0)), 3)
     views, rows = Views(CPU), world.train[::2]
-    everything = net.encoder.view(views, graph, np.arange(graph.num_nodes))
-    all_nodes = net.encoder.embed(params, everything).flatten(0, 1)[everything.slots]
+    everything = SAGE.view(net, views, graph, np.arange(graph.num_nodes))
+    all_nodes = net.embed(params, everything).flatten(0, 1)[everything.slots]
     view = net.view(views, graph, rows)
     query, around = net.around(params, view)
     assert around is not None
@@ -175,7 +175,7 @@ def test_parameter_counts() -> None:
     printed = {"cora": 500_871, "citeseer": 1_081_926, "pubmed": 261_763, "photo": 324_808, "computers": 330_570}
     nodes = {"cora": 200_620, "citeseer": 444_360, "pubmed": 30_000, "photo": 119_200, "computers": 153_400}
     for name, (d, c) in SIZES.items():
-        net = PrototypeNet(SAGE(d, c), 20, 3.0, True, passing=False, loops=True)
+        net = PrototypeNet(d, c)
         rng = torch.Generator().manual_seed(0)
         assert sum(value.numel() for value in net.init(rng).values()) == printed[name]
         assert net.nodes(rng)["X_head"].numel() == nodes[name]

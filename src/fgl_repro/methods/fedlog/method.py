@@ -168,10 +168,8 @@ class FedLoG(Method[State]):
     # --- before round 0 -----------------------------------------------------------------------------------------------
 
     def start(self, model: Model, seed: int) -> Start:
-        mixed = self.alpha == "degree"
-        network = prototypes.PrototypeNet(
-            model, self.slots, self.threshold, mixed, passing=self.written, loops=not self.written
-        )
+        own = {"slots": self.slots, "threshold": self.threshold, "degrees": self.alpha == "degree"}
+        network = prototypes.PrototypeNet(**vars(model), **own, passing=self.written, loops=not self.written)
         return Start(network, network.init(torch_rng("init", seed)), network.nodes(torch_rng("nodes", seed)))
 
     def state(self, clients: Clients) -> State:
@@ -199,8 +197,7 @@ class FedLoG(Method[State]):
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         if self.written:
-            encoder = prototypes.net_of(clients).encoder
-            pretraining = prompts.Pretraining(clients, encoder, self.generator_lr, self.generator_draws)
+            pretraining = prompts.Pretraining(clients, self.generator_lr, self.generator_draws)
             yield Phase("prompts", self.generator_epochs, pretraining.turn)
             yield Phase("setup", 1, lambda *_: self.exchanged(clients, state, pretraining.generators))
         else:

@@ -27,6 +27,7 @@ from torch import Generator, Tensor
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
+from fgl_repro.methods.fedlog.prototypes import net_of
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import dropout, fan_in, linear, stack
@@ -139,8 +140,9 @@ class Pretraining:
     slope of a prompt is summed over the encoders by hand, which is why this step is not the common training loop's.
     """
 
-    def __init__(self, clients: Clients, encoder: SAGE, lr: float, draws: int) -> None:
+    def __init__(self, clients: Clients, lr: float, draws: int) -> None:
         view, seed, device = clients.inputs.train, clients.seed, clients.samples.device
+        encoder = net_of(clients)
         self.encoder, self.draws, self.slots, self.count = encoder, draws, view.slots, clients.count
         first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))
         params = stack({name: value[0].to(device) for name, value in first.items()}, clients.count)
@@ -169,7 +171,7 @@ class Pretraining:
         slopes = [torch.zeros_like(value) for value in cut]
         gradients = torch.zeros((), device=device)
         for _ in range(self.draws):  # one at a time: their graphs together would not fit beside a large union graph
-            net = {name: value.to(device) for name, value in self.encoder.init(self.nets).items()}
+            net = {name: value.to(device) for name, value in SAGE.init(self.encoder, self.nets).items()}
             loss = (weight * gradient_loss(here, net, leaf, cut)).sum() / self.draws
             for total, part in zip([slope, *slopes], torch.autograd.grad(loss, [leaf, *cut]), strict=True):
                 total += part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -32,15 +32,15 @@ PAIRS = 2_000_000
 
 
 @dataclass(frozen=True)
-class PrototypeNet:
-    """Classes are means of s learnable nodes each; a node's logits are its negative squared distances to them.
+class PrototypeNet(SAGE):
+    """An encoder for which classes are means of s learnable nodes each, logits negative squared distances to them.
 
-    Parameters beyond the encoder's, each with a leading client axis and E the width of the embedding:
-    ``X_head, X_tail [K, C * s, d]`` the learnable nodes, rows c * s ... of class c; per branch b an affine layer norm
-    ``b.gain, b.shift [K, E]`` of the queries and two modules of message and translation nets ``b.0.*``, ``b.1.*``.
+    Its linear layer is the warm-up's classifier, drawn with bound 1 / sqrt(C). Further parameters, each with a leading
+    client axis and E the width of the embedding: ``X_head, X_tail [K, C * s, d]`` the learnable nodes, rows c * s ...
+    of class c; per branch b an affine layer norm ``b.gain, b.shift [K, E]`` of the queries and two modules of message
+    and translation nets ``b.0.*``, ``b.1.*``.
 
     Attributes:
-        encoder: Its linear layer is the warm-up classifier, drawn with bound 1 / sqrt(C).
         slots: Learnable nodes s per class and branch.
         threshold: Degree lambda up to which a node counts as tail.
         degrees: Mix the branches by degree; otherwise half and half.
@@ -49,33 +49,18 @@ class PrototypeNet:
         loops: A learnable node is its own neighbour (released code); otherwise it has none.
     """
 
-    fanout: ClassVar[int] = 0
-
-    encoder: SAGE
-    slots: int
-    threshold: float
-    degrees: bool
-    passing: bool
-    loops: bool
-
-    @property
-    def num_features(self) -> int:
-        return self.encoder.num_features
-
-    @property
-    def num_classes(self) -> int:
-        return self.encoder.num_classes
-
-    @property
-    def test_fanout(self) -> int:
-        return self.encoder.test_fanout
+    slots: int = 20
+    threshold: float = 3.0
+    degrees: bool = True
+    passing: bool = False
+    loops: bool = True
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def init(self, rng: Generator) -> Params:
         """One network's weights, no client axis and without the learnable nodes."""
-        classes, width = self.num_classes, self.encoder.output
-        out = self.encoder.init(rng)
+        classes, width = self.num_classes, self.output
+        out = super().init(rng)
         out |= {"W3": fan_in((width, classes), classes, rng), "b3": fan_in((classes,), classes, rng)}
         for branch in BRANCHES:
             out |= {f"{branch}.gain": torch.ones(width), f"{branch}.shift": torch.zeros(width)}
@@ -111,26 +96,16 @@ class PrototypeNet:
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
         """``rows`` of ``graph``, with their neighbours' embeddings where messages need them."""
-        return self.encoder.ring(views, graph, rows) if self.passing else self.encoder.view(views, graph, rows)
-
-    def first(self, params: Params, view: SageView) -> Tensor:
-        """First layer of the encoder, ``[K, n1, H]``."""
-        return self.encoder.first(params, view)
-
-    def embed(
-        self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
-    ) -> Tensor:
-        """Embeddings of the view's rows, ``[K, r, E]``."""
-        return self.around(params, view, rng, first)[0]
+        return self.ring(views, graph, rows) if self.passing else super().view(views, graph, rows)
 
     def around(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Embeddings of the view's rows and the means of their neighbours' ``[K, r, E]`` (None without messages)."""
-        found = self.encoder.embed(params, view, rng, first)
+        found = self.embed(params, view, rng, first)
         if not isinstance(view, RingView):
             return found, None
-        flat, shape = found.flatten(0, 1), (view.num_clients, -1, self.encoder.output)
+        flat, shape = found.flatten(0, 1), (view.num_clients, -1, self.output)
         return flat.index_select(0, view.pick).view(shape), view.around(flat).view(shape)
 
     def isolated(self, params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
@@ -141,7 +116,7 @@ class PrototypeNet:
             own.append(neighbour + root if self.loops else root)
         hidden = torch.relu(linear(x, own[0], params["b1"]))
         if rng is not None:
-            hidden = dropout(hidden, self.encoder.dropout, rng)
+            hidden = dropout(hidden, self.dropout, rng)
         return linear(hidden, own[1], params["b2"])
 
     def pair(self, params: Params, x: Tensor, prompt: Tensor, rng: Generator | None = None) -> tuple[Tensor, Tensor]:
@@ -151,8 +126,8 @@ class PrototypeNet:
         heard = torch.bmm(both, neighbour).roll(x.shape[1], dims=1)
         hidden = torch.relu(heard + linear(both, root, params["b1"]))
         if rng is not None:
-            hidden = dropout(hidden, self.encoder.dropout, rng)
-        out = self.encoder.second(params, hidden.roll(x.shape[1], dims=1), hidden)
+            hidden = dropout(hidden, self.dropout, rng)
+        out = self.second(params, hidden.roll(x.shape[1], dims=1), hidden)
         node, neighbour = out.chunk(2, dim=1)
         return node, neighbour
 

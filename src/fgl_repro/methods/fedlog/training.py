@@ -18,12 +18,12 @@ from fgl_repro.fl.steps import LocalStep, Step, descend
 from fgl_repro.methods.fedlog.method import BRANCHES
 from fgl_repro.methods.fedlog.prompts import prompts
 from fgl_repro.methods.fedlog.prototypes import PrototypeNet, net_of, picked, sage_view
+from fgl_repro.nn.models.sage import SAGE, SageView
 
 if TYPE_CHECKING:
     from fgl_repro.fl.batches import Batches
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedlog.method import FedLoG, State
-    from fgl_repro.nn.models.sage import SageView
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class WarmUp:
 
     def __init__(self, clients: Clients, batches: Batches, patience: int) -> None:
         self.clients, self.batches, self.patience = clients, batches, patience
-        self.encoder = net_of(clients).encoder
+        self.net = net_of(clients)
         self.params = {name: clients.params[name] for name in ("W1", "b1", "W2", "b2", "W3", "b3")}
         self.optimiser = stacked(self.params, clients.protocol)
         self.dropout = torch_rng("warm-up", clients.seed, str(clients.samples.device))
@@ -175,7 +175,7 @@ class WarmUp:
         """An epoch of the clients that are going, and everybody's validation accuracy."""
         loss = descend(self.clients.steps(1, batches=self.batches, going=going), self.loss, [self.optimiser])
         with torch.no_grad():
-            right = self.encoder(self.params, self.validation).argmax(-1) == self.validation.labels
+            right = self.logits(self.validation).argmax(-1) == self.validation.labels
             fetched = torch.cat([self.validation.mean(right.float()), loss.mean().view(1)]).cpu().numpy()
         now = fetched[:-1]
         self.waited = np.where(now >= self.best, 0, self.waited + 1)
@@ -185,5 +185,9 @@ class WarmUp:
 
     def loss(self, step: LocalStep) -> Tensor:
         """Mean cross-entropy of the linear classifier ``[K]``."""
-        log_p = torch.log_softmax(self.encoder(self.params, sage_view(step.view), self.dropout), -1)
+        log_p = torch.log_softmax(self.logits(sage_view(step.view), self.dropout), -1)
         return step.mean(-picked(log_p, step.view.labels))
+
+    def logits(self, view: SageView, rng: Generator | None = None) -> Tensor:
+        """Of the encoder's linear classifier, ``[K, r, C]``; dropout when ``rng`` is given."""
+        return SAGE.__call__(self.net, self.params, view, rng)

@@ -116,7 +116,6 @@ class FedGCN(FedAvg[None]):
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("gcn",)
-
     uniform: ClassVar[tuple[str, ...]] = variants
 
     variant: str = "paper"

@@ -1,6 +1,5 @@
 """The configuration of a run: composed, checked, identified."""
 
-from fgl_repro.config.checks import check
 from fgl_repro.config.compose import (
     build,
     conf_dir,
@@ -14,7 +13,7 @@ from fgl_repro.config.compose import (
     yaml_files,
 )
 from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, science
-from fgl_repro.config.schema import AXES, GROUPS, Config
+from fgl_repro.config.schema import AXES, GROUPS, Config, check
 
 __all__ = [
     "AXES",

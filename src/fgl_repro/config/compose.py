@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, make_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -16,12 +16,11 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
-from fgl_repro.config.checks import check
-from fgl_repro.config.schema import GROUPS, Config
+from fgl_repro.config.schema import GROUPS, Config, check
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import PACKAGES
-from fgl_repro.core.schema import converted, types_of, unknown
+from fgl_repro.core.schema import converted, unknown
 from fgl_repro.nn.architectures.options import Auto
 
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
@@ -91,7 +90,8 @@ def register() -> None:
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()
-    loose = [(f.name, Any if f.name in PACKAGES else types_of(Config)[f.name], f) for f in fields(Config)]
+    hints = get_type_hints(Config)
+    loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
     for group in GROUPS:
         for name, node in schemas(group).items():
@@ -102,7 +102,7 @@ def schemas(group: str) -> dict[str, type]:
     """What a yaml of ``group`` may begin with: ``_NAME`` for each option of an axis, else ``_schema``."""
     if group in PACKAGES:
         return {f"_{name}": option for name, option in registry.options(group).items()}
-    return {"_schema": types_of(Config)[group]}
+    return {"_schema": get_type_hints(Config)[group]}
 
 
 def typed(cfg: DictConfig) -> Config:
@@ -233,16 +233,15 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
                 f"{dotted} only fills dataset.{last}, which is already set here: give dataset.{last} instead."
             )
         try:
-            setattr(target, last, converted(types_of(target.__class__)[last], value))
+            setattr(target, last, converted(type(target), last, value))
         except ValidationError as error:
-            why = str(error).splitlines()[0].replace("$VALUE_TYPE", type(value).__name__).replace("$VALUE", str(value))
-            raise UserError(f"{dotted}={value}: {why}.") from None
+            raise UserError(f"{dotted}={value}: {str(error).splitlines()[0]}.") from None
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again
     return check(out)
 
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:
-    if name not in types_of(target.__class__) or is_dataclass(getattr(target, name)) != group:
-        raise UserError(unknown(dotted, target.__class__))
+    if name not in {f.name for f in fields(target)} or is_dataclass(getattr(target, name)) != group:
+        raise UserError(unknown(dotted, type(target)))
     return getattr(target, name)

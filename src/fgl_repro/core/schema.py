@@ -6,15 +6,13 @@ where files lie, which device) carries ``science=False`` or sits in a group that
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from types import MappingProxyType, NoneType, UnionType
-from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
-from omegaconf import BooleanNode, FloatNode, IntegerNode, StringNode
-from omegaconf.errors import ValidationError
+from omegaconf import DictConfig, OmegaConf
 
 from fgl_repro.core.errors import UserError
 
@@ -117,25 +115,13 @@ def unknown(dotted: str, owner: type) -> str:
 
 
 @cache
-def types_of(owner: type) -> dict[str, Any]:
-    """Field name to declared type of a dataclass of a configuration."""
-    hints = get_type_hints(owner)
-    return {f.name: hints[f.name] for f in fields(owner)}
+def _node(owner: type) -> DictConfig:
+    node: DictConfig = OmegaConf.structured(owner)
+    return node
 
 
-def converted(declared: Any, value: Any) -> Any:
-    """``value`` as its declared type, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer."""
-    nodes: dict[Any, Any] = {bool: BooleanNode, int: IntegerNode, float: FloatNode, str: StringNode}
-    origin, arguments = get_origin(declared), get_args(declared)
-    if declared in nodes:
-        return nodes[declared](value, is_optional=False)._value()
-    if origin in (Union, UnionType):
-        (inner,) = (a for a in arguments if a is not NoneType)
-        return None if value is None else converted(inner, value)
-    if origin is list:
-        if not isinstance(value, list | tuple):
-            raise ValidationError(f"Value '{value}' is not a list")
-        return [converted(arguments[0], item) for item in value]
-    if origin is dict and not isinstance(value, Mapping):
-        raise ValidationError(f"Value '{value}' is not a mapping")
-    return copy.deepcopy(value)
+def converted(owner: type, name: str, value: Any) -> Any:
+    """``value`` as the type of a field, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer."""
+    node = _node(owner)
+    node[name] = value
+    return OmegaConf.to_object(node[name]) if OmegaConf.is_config(node[name]) else node[name]

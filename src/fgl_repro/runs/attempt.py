@@ -5,13 +5,13 @@ Torch is imported only through the function that executes the run.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
 from fgl_repro.core.errors import UserError
@@ -100,8 +100,7 @@ def _prepared(execute: str, threads: int) -> Callable[..., Any]:
     if "torch" not in sys.modules:  # read once, when the libraries load
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(threads)
-    module, _, name = execute.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    found: Callable[..., Any] = resolve_name(execute)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
     return found

@@ -8,10 +8,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fgl_repro.core.files import alive, birth, set_aside
 
@@ -29,11 +29,6 @@ class Claim:
     pid: int
     _done: threading.Event = field(default_factory=threading.Event)
 
-    def refresh(self) -> None:
-        """Show other hosts that the work goes on."""
-        with suppress(OSError):
-            os.utime(self.path)
-
     def release(self) -> None:
         """Give the claim up; one that somebody else has taken over is left alone."""
         found = _holder(self.path)
@@ -46,16 +41,17 @@ class Claim:
         return self
 
     def _show_life(self) -> None:
+        """Tell other hosts that the work goes on."""
         while not self._done.wait(HEARTBEAT):
-            self.refresh()
+            with suppress(OSError):
+                os.utime(self.path)
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self.release()
 
 
-@dataclass(frozen=True)
-class _Holder:
+class _Holder(NamedTuple):
     pid: int
     host: str
     birth: str | None
@@ -97,14 +93,6 @@ def _now(folder: Path) -> float:
         return time.time()
 
 
-@contextmanager
-def _takeover_lock(folder: Path) -> Iterator[None]:
-    """One taker at a time: else the second of two would remove the first one's fresh claim."""
-    with open(folder / LOCK, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def take(path: Path) -> Claim | None:
     """Claim what ``path`` stands for, or None while a living process holds it.
 
@@ -119,7 +107,8 @@ def take(path: Path) -> Claim | None:
         except FileExistsError:
             if not is_stale(path):
                 return None
-            with _takeover_lock(path.parent):
+            with open(path.parent / LOCK, "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # else the second of two takers would remove the first one's claim
                 if is_stale(path):
                     set_aside(path) if path.is_dir() else path.unlink(missing_ok=True)
             continue

@@ -69,10 +69,5 @@ def note_of(config: Config) -> Note:
         protocol=config.protocol.name,
         versions=versions(),
         git=git_state(),
-        written=now(),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def now() -> str:
-    """UTC time, ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
@@ -28,16 +28,6 @@ MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
 
 Kind = TypeVar("Kind", bound=Note)
 Curves = Mapping[str, Sequence[float | int | None]]
-
-
-class Source(Protocol):
-    """Anything that answers for a key: a folder of records, or a folder over a packed file."""
-
-    def load(self, key: str) -> Record | None: ...
-
-    def load_failed(self, key: str) -> Note | None: ...
-
-    def curves(self, key: str) -> dict[str, list[float | None]]: ...
 
 
 def _read(path: Path, kind: type[Kind]) -> Kind:
@@ -309,3 +299,7 @@ class Archive:
         """The run's curves, those with more columns where both have some."""
         self.load(key)  # which sets damaged curves aside, if that is wanted
         return max(self._store.curves(key), self._curves.get(key, {}), key=len)
+
+
+Source = RecordStore | Archive
+"""Anything that answers for a key."""

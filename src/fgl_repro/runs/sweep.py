@@ -80,8 +80,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
             continue
         quiet = copy.deepcopy(config)
         quiet.runtime.progress = False
-        identity = science(config)
-        jobs[key] = Job(key, identity, quiet, label(identity))
+        jobs[key] = Job(key, science(config), quiet)
 
     def order(job: Job) -> tuple[Any, ...]:
         dataset, world, method, clients = features(job.identity)
@@ -254,7 +253,7 @@ class _Sweep:
         elif answer.verdict == "recorded":
             self.summary.elsewhere += 1
         else:
-            self.summary.failed.append((job.label, answer.sentence))
+            self.summary.failed.append((label(job.identity), answer.sentence))
         self._progress.advance()
 
     def _look_around(self) -> None:
@@ -273,7 +272,7 @@ class _Sweep:
     def _report(self, count: int) -> None:
         now = time.monotonic()
         left = sum(self._costs.seconds(job.identity) for job in [*self.pending, *self.foreign])
-        names = [f"{job.label} (another shell)" for job in self.foreign[:1]]
+        names = [f"{label(job.identity)} (another shell)" for job in self.foreign[:1]]
         for member in self.workers:
             if member.job is None:
                 continue

@@ -28,12 +28,14 @@ class Choice:
         return " ".join(f"{name}={value}" for name, value in self.overrides.items())
 
 
-def grid(config: Config) -> list[dict[str, Any]]:
-    """Overrides of each candidate for the method of ``config``; empty when the protocol does not tune.
+def choices(config: Config) -> list[Choice]:
+    """Candidates for the method of ``config``, in the order of the yaml; empty when the protocol does not tune.
 
     Raises:
         UserError: The method has no candidates, or methods have different numbers of them.
     """
+    from fgl_repro.config import override
+
     tuning = config.protocol.tuning
     if not tuning:
         return []
@@ -48,15 +50,8 @@ def grid(config: Config) -> list[dict[str, Any]]:
         raise UserError(
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
         )
-    return [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
-
-
-def choices(config: Config) -> list[Choice]:
-    """Candidates of the cell of ``config``, in the order of the yaml."""
-    from fgl_repro.config import override
-
-    seed = {"seed": int(config.protocol.tuning["seed"])} if config.protocol.tuning else {}
-    return [Choice(override(config, {**overrides, **seed}), overrides) for overrides in grid(config)]
+    listed = [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
+    return [Choice(override(config, {**each, "seed": int(tuning["seed"])}), each) for each in listed]
 
 
 def candidates(config: Config) -> list[Config]:

@@ -25,12 +25,11 @@ TOLD_EVERY = 0.5  # seconds between two rounds that the sweep hears of
 
 @dataclass(frozen=True)
 class Job:
-    """One run to do: its config, and what identifies and describes it."""
+    """One run to do: its key, what that is made of, its config."""
 
     key: str
     identity: dict[str, Any]
     config: Any
-    label: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class Answer:
 class Round:
     """How far a job is: rounds done of a phase, and how many there may be."""
 
-    phase: str
     done: int
     total: int
 
@@ -67,12 +65,12 @@ def _answer(job: Job, store: RecordStore, execute: str, slot: int, pipe: Connect
     """Do one job; whatever happens to it is an answer."""
     started = told = time.perf_counter()
 
-    def report(phase: str, number: int, total: int, _: Mapping[str, float]) -> None:
+    def report(_: str, number: int, total: int, __: Mapping[str, float]) -> None:
         nonlocal told
         if time.perf_counter() - told > TOLD_EVERY:
             told = time.perf_counter()
             with suppress(OSError):  # the sweep is gone, and we shall be in a moment
-                pipe.send(Round(phase, number + 1, total))
+                pipe.send(Round(number + 1, total))
 
     try:
         verdict = attempt(job.config, store, report=report, slot=slot, execute=execute)

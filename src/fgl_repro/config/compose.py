@@ -107,11 +107,11 @@ def schemas(group: str) -> dict[str, type]:
 
 def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class), and check it."""
-    return check(_typed(copy.deepcopy(cfg)))
+    return check(_typed(cfg))
 
 
 def _typed(cfg: DictConfig) -> Config:
-    """``cfg`` is resolved in place."""
+    cfg = copy.deepcopy(cfg)
     try:
         OmegaConf.resolve(cfg)
     except InterpolationResolutionError as error:
@@ -173,7 +173,7 @@ def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> C
     can name a thousand runs in a fraction of a second.
 
     Args:
-        overrides: Dotted key to value, applied last, e.g. ``{"protocol.lr": 0.01}``.
+        overrides: Applied last, e.g. ``{"protocol.lr": 0.01}``.
         choices: ``dataset="cora"``, ``method="fedpub"``, ...; ``clients=3`` and ``seed=0`` are shorthands.
 
     Raises:
@@ -188,20 +188,14 @@ def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> C
 
 
 def unchecked(clients: int | None, **groups: str) -> Config:
-    """What options say together, to be read only: an override may still mend what could not run.
-
-    Args:
-        clients: Number of clients; None: the default.
-    """
+    """What options say together, to be read only: an override may still mend what could not run."""
     return _combined(tuple(sorted(groups.items())), clients, tuple(map(os.environ.get, ENVIRONMENT)))
 
 
 @cache
 def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environment: tuple[str | None, ...]) -> Config:
-    """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key.
-
-    Args:
-        environment: What the yaml files would read, for the cache's key alone.
+    """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key,
+    and so is the ``environment`` that the yaml files read.
     """
     root = copy.deepcopy(_node("", ""))
     for group, option in choices:

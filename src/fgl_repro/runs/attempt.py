@@ -14,6 +14,7 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
+from fgl_repro.config import Config
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Record
@@ -21,7 +22,6 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.tracking import Live
 
 if TYPE_CHECKING:
-    from fgl_repro.config import Config
     from fgl_repro.fl.phase import Report
 
 EXECUTE = "fgl_repro.runs.execute:execute"
@@ -40,7 +40,6 @@ def attempt(
     """Compute and record one run, unless it is recorded or somebody else is at it.
 
     Args:
-        report: Called after every round.
         slot: Number of this worker, for spreading runs over GPUs.
         mirror: Mode of W&B while the run goes on; a record can be pushed later, too.
         execute: ``module:function`` that computes, from the config, ``report`` and ``slot``, a record and curves.
@@ -63,14 +62,8 @@ def attempt(
         if old is not None:
             note = note.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt
         try:
-            logger = Live(
-                note,
-                mode=mirror,
-                project=config.logger.project,
-                entity=config.logger.entity,
-                tags=[config.protocol.name],
-            )
-            with logger:
+            project, entity, tags = config.logger.project, config.logger.entity, [config.protocol.name]
+            with Live(note, mode=mirror, project=project, entity=entity, tags=tags) as logger:
 
                 def tell(phase: str, number: int, total: int, values: dict[str, float]) -> None:
                     if report is not None:

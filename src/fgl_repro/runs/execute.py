@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +41,6 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     """Compute one run. Writes nothing: storing the outcome is the caller's business.
 
     Args:
-        config: Fully resolved configuration.
         report: Called after each round of each phase with its curves, see :data:`fgl_repro.fl.phase.Report`.
         slot: Number of this worker; ``runtime.device=auto`` spreads workers over the GPUs.
 
@@ -116,13 +116,12 @@ class Prober:
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
         self.probes = (clients.world.validation, *clients.world.probes)
-        self._groups: list[tuple[list[Probe], np.ndarray, View]] | None = None
 
     def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
         """``{probe: averages}`` of the clients' own models."""
         found: dict[str, dict[str, Any]] = {}
         with torch.no_grad():
-            for probes, rows, view in self._prepared():
+            for probes, rows, view in self._groups:
                 predicted = self._predicted(trained, view).cpu().numpy()
                 for probe in probes:
                     found[probe.name] = measure(probe, predicted[np.searchsorted(rows, probe.rows)])
@@ -151,18 +150,14 @@ class Prober:
         best, last = self.metrics(training.best), self.metrics(training.last)
         return {name: {"best": best[name], "last": last[name]} for name in best}
 
-    def _prepared(self) -> list[tuple[list[Probe], np.ndarray, View]]:
+    @cached_property
+    def _groups(self) -> list[tuple[list[Probe], np.ndarray, View]]:
         """Probes on the same graph share one forward pass."""
-        if self._groups is None:
-            by_graph: dict[int, list[Probe]] = {}
-            for probe in self.probes:
-                by_graph.setdefault(id(probe.graph), []).append(probe)
-            self._groups = []
-            for probes in by_graph.values():
-                rows = np.unique(np.concatenate([probe.rows for probe in probes]))
-                graph = probes[0].graph
-                self._groups.append((probes, rows, self._view(graph, rows)))
-        return self._groups
+        by_graph: dict[int, list[Probe]] = {}
+        for probe in self.probes:
+            by_graph.setdefault(id(probe.graph), []).append(probe)
+        groups = [(probes, np.unique(np.concatenate([p.rows for p in probes]))) for probes in by_graph.values()]
+        return [(probes, rows, self._view(probes[0].graph, rows)) for probes, rows in groups]
 
     def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import read_sealed, write_sealed
+from fgl_repro.runs import curves
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 
@@ -66,8 +67,6 @@ class Packed(Mapping[str, Record]):
 
 def check(results: Path) -> list[str]:
     """One sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
-    from fgl_repro.runs import curves
-
     sentences = []
     for path in sorted(results.glob("*/*.csv")):
         try:

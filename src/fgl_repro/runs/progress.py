@@ -76,21 +76,19 @@ class Progress:
         self._last = time.monotonic()
         self._done, self._total = 0, total
         shape = "{n_fmt}/{total_fmt} |{bar:10}| {elapsed}, {desc}"  # what is wider than the terminal is cut at the end
-        shown = self._stream.isatty() and total > 0
-        self._bar = (
-            tqdm(total=total, file=self._stream, bar_format=shape, leave=False, dynamic_ncols=True) if shown else None
-        )
+        hidden = total == 0 or not self._stream.isatty()
+        options: dict[str, Any] = {"bar_format": shape, "leave": False, "dynamic_ncols": True, "disable": hidden}
+        self._bar = tqdm(total=total, file=self._stream, **options)
 
     def advance(self) -> None:
         """One run more is done, failed or found finished elsewhere."""
         self._done += 1
-        if self._bar is not None:
-            self._bar.update(1)
+        self._bar.update(1)
 
     def tick(self, current: str, left: float) -> None:
         """Args: current: what runs now; left: expected seconds until the end."""
         ahead = str(timedelta(seconds=round(left)))
-        if self._bar is not None:
+        if not self._bar.disable:
             self._bar.set_description_str(f"{ahead} left: {current}")
         elif time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
@@ -98,8 +96,7 @@ class Progress:
 
     def close(self) -> None:
         """Leave the terminal clean."""
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
 
 class RunProgress:

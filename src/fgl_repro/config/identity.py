@@ -9,8 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fgl_repro.config.schema import AXES, Config
-from fgl_repro.core.errors import UserError
-from fgl_repro.core.registry import options
+from fgl_repro.core.registry import option
 from fgl_repro.fl.protocol import Protocol
 
 
@@ -32,9 +31,7 @@ def _from(axis: str, part: Mapping[str, Any]) -> Any:
     if axis == "protocol":
         return Protocol.from_identity(part)
     name = part["world" if axis == "setting" else "name"]
-    if name not in options(axis):
-        raise UserError(f"{axis} {name} of the record is not in this version.")
-    return options(axis)[name].from_identity(part)
+    return option(axis, name).from_identity(part)
 
 
 def digest(identity: dict[str, Any]) -> str:

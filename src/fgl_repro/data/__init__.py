@@ -14,16 +14,10 @@ __all__ = ["COMPONENTS", "FEATURES", "NAMES", "Facts", "facts", "load"]
 
 
 def load(name: str, cache: Path, features: str = "row", component: str = "largest") -> Graph:
-    """The graph of data set ``name``, from the cache or else from its raw files.
-
-    Args:
-        name: One of ``NAMES``, or of a package of one's own.
-        cache: Folder for downloads and processed graphs; created if missing.
-        features: ``row`` for row-normalised features (FED-PUB's), ``raw`` for the data set's own values.
-        component: ``largest`` for the largest connected component, ``whole`` for every node of the files.
+    """The graph of data set ``name`` (of ``NAMES``, or of a package of one's own) in one of its forms.
 
     Raises:
-        UserError: Unknown name, no source has the data, or a file is not what it should be.
+        UserError: There is no such name, or as :meth:`fgl_repro.data.dataset.Dataset.load`.
     """
     from fgl_repro.core.registry import option
 

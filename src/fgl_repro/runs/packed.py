@@ -11,6 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fgl_repro.runs import curves
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 
+_ORDER = itemgetter("dataset", "clients", "world", "method", "variant", "seed", "key")
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
 
 
@@ -102,11 +104,6 @@ def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
     return row
 
 
-def _order(row: dict[str, Any]) -> tuple[Any, ...]:
-    names = ("dataset", "clients", "world", "method", "variant", "seed", "key")
-    return tuple(row[n] for n in names)
-
-
 def pack(records: Iterable[Record], path: Path) -> int:
     """Merge finished runs into a packed CSV, new ones replacing old ones of the same key; returns the rows it holds.
 
@@ -118,7 +115,7 @@ def pack(records: Iterable[Record], path: Path) -> int:
     held = dict(Packed(path)) | {record.key: record for record in records}
     used = {probe for record in held.values() for probe in record.metrics}
     probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
-    rows = sorted((_row(record, probes) for record in held.values()), key=_order)
+    rows = sorted((_row(record, probes) for record in held.values()), key=_ORDER)
     out = io.StringIO()
     if rows:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")

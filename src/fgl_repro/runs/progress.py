@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -71,14 +71,12 @@ class Costs:
 class Progress:
     """Runs done, what is running, time left. ``tick`` often; it draws when there is something to say."""
 
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, total: int) -> None:
         self._last = time.monotonic()
         self._done, self._total = 0, total
         shape = "{n_fmt}/{total_fmt} |{bar:10}| {elapsed}, {desc}"  # what is wider than the terminal is cut at the end
-        hidden = total == 0 or not self._stream.isatty()
-        options: dict[str, Any] = {"bar_format": shape, "leave": False, "dynamic_ncols": True, "disable": hidden}
-        self._bar = tqdm(total=total, file=self._stream, **options)
+        hidden = None if total else True  # None: unless stderr is a terminal
+        self._bar = tqdm(total=total, bar_format=shape, leave=False, dynamic_ncols=True, disable=hidden)
 
     def advance(self) -> None:
         """One run more is done, failed or found finished elsewhere."""
@@ -92,7 +90,7 @@ class Progress:
             self._bar.set_description_str(f"{ahead} left: {current}")
         elif time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
-            print(f"{self._done}/{self._total} runs, about {ahead} left, now {current}", file=self._stream, flush=True)
+            print(f"{self._done}/{self._total} runs, about {ahead} left, now {current}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Leave the terminal clean."""

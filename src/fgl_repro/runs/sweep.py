@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import os
 import signal
@@ -70,11 +69,8 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
     jobs: dict[str, Job] = {}
     for config in configs:
         key = key_of(config)
-        if key in jobs and config.runtime.curves != "all":
-            continue
-        quiet = copy.deepcopy(config)
-        quiet.runtime.progress = False
-        jobs[key] = Job(key, science(config), quiet)
+        if key not in jobs or config.runtime.curves == "all":
+            jobs[key] = Job(key, science(config), config)
 
     def order(job: Job) -> tuple[Any, ...]:
         dataset, world, method, clients = features(job.identity)

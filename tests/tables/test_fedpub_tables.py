@@ -20,6 +20,7 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact, reference
 from fgl_repro.tables.kinds import at_rounds, common, facts, subgraphs
 from fgl_repro.tables.load import load
+from fgl_repro.tables.results import decimal
 from fgl_repro.tables.spec import Cell
 from support import helpers
 
@@ -104,7 +105,7 @@ def test_non_overlapping_edges_are_the_printed_ones(real_graph: Callable[..., Gr
             for quantity in ("nodes", "edges", "clustering_coefficient"):
                 digits = subgraphs.DIGITS[quantity]
                 printed = paper[dataset, "non_overlapping", clients, quantity]
-                assert subgraphs._rounded(ours[quantity], digits) == common.decimal(printed, digits)
+                assert subgraphs._rounded(ours[quantity], digits) == decimal(printed, digits)
             if clients:
                 printed = paper[dataset, "non_overlapping", clients, "heterogeneity"]
                 assert ours["heterogeneity"] == pytest.approx(printed, abs=0.03)

@@ -12,7 +12,7 @@ from fgl_repro.cli.request import command_of
 from fgl_repro.config import key_of
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import artifact, reference, wins
+from fgl_repro.tables import artifact, reference, report
 from fgl_repro.tables.kinds import common, owners
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
@@ -34,7 +34,7 @@ def test_one_printed_number_serves_every_column() -> None:
     printed = [reference.of(cell_of(spec, "globsage", "cora", clients)) for clients in (3, 5, 10)]
     assert {number.mean for number in printed if number} == {0.8701}
     assert len({key_of(spec.config(cell_of(spec, "globsage", "cora", k), "fedsage", 0)) for k in (3, 5, 10)}) == 1
-    assert wins.in_print(spec, spec.panels[0]) == (0, 12), "the one column of GlobSage is above all"
+    assert report.in_print(spec, spec.panels[0]) == (0, 12), "the one column of GlobSage is above all"
 
 
 def test_names_of_two_columns() -> None:

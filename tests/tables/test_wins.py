@@ -7,8 +7,8 @@ from dataclasses import replace
 from fgl_repro.tables import report
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
+from fgl_repro.tables.report import in_print, wins
 from fgl_repro.tables.results import Grid, Result, Stat
-from fgl_repro.tables.wins import in_print, wins
 from support import helpers
 
 

@@ -1,4 +1,4 @@
-"""Command-line tools. They import the heavy modules only once they know what to do."""
+"""Command-line tools. They import torch, W&B and pandas only once they need them."""
 
 from __future__ import annotations
 

@@ -6,20 +6,22 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
+from fgl_repro.config import AXES, Config, as_plain, folders, key_of, options, override, unchecked
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs import curves
+from fgl_repro.runs.packed import Packed
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables.load import load, names, papers
+from fgl_repro.tables.spec import TableSpec
 
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
-    from fgl_repro.runs.store import Archive, RecordStore
-    from fgl_repro.tables.spec import TableSpec
-
-
-T = TypeVar("T")
+NARROWED = ("datasets", "clients", "methods", "seeds")
+"""Options that keep a part of a table."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,15 @@ def one(args: argparse.Namespace) -> Request:
     Raises:
         UserError: It does not exist or lacks what it is narrowed to.
     """
-    from fgl_repro.tables.load import load
-
-    return _narrowed(load(args.table), args, args.datasets, args.clients, args.methods, args.seeds)
+    return _narrowed(load(args.table), args, {axis: getattr(args, axis) for axis in NARROWED})
 
 
-def _narrowed(spec: TableSpec, args: argparse.Namespace, *axes: Sequence[Any]) -> Request:
+def _narrowed(spec: TableSpec, args: argparse.Namespace, kept: Mapping[str, Sequence[Any]]) -> Request:
     protocol = args.protocol or spec.protocols[0]
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
     whole = spec.under(protocol)
-    return Request(whole, whole.narrow(*axes), protocol)
+    return Request(whole, whole.narrow(**kept), protocol)
 
 
 def several(args: argparse.Namespace) -> list[Request]:
@@ -61,17 +61,14 @@ def several(args: argparse.Namespace) -> list[Request]:
     Raises:
         UserError: No such table or paper, or nothing of it has what the command line names.
     """
-    from fgl_repro.tables.load import papers
-
     if args.table not in papers():
         return [one(args)]
     found = []
     for spec in specs(args.table)[args.table]:
-        wanted = {axis: getattr(args, axis) for axis in ("datasets", "clients", "methods", "seeds")}
         axes = (spec.under(args.protocol) if args.protocol in spec.protocols else spec).axes
-        shared = {axis: [item for item in items if item in axes[axis]] for axis, items in wanted.items()}
-        if args.protocol in (None, *spec.protocols) and all(shared[axis] or not wanted[axis] for axis in wanted):
-            found.append(_narrowed(spec, args, *shared.values()))
+        shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
+        if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
+            found.append(_narrowed(spec, args, shared))
     if not found:
         raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
     return found
@@ -83,8 +80,6 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
     Raises:
         UserError: No such table or paper.
     """
-    from fgl_repro.tables.load import load, names, papers
-
     wanted = [name for name in names() if table is None or name.partition("/")[0] == table]
     found: dict[str, list[TableSpec]] = {}
     for spec in map(load, wanted if table is None or table in papers() else [table]):
@@ -113,49 +108,32 @@ def folder(text: str) -> Path:
 
 def store(args: argparse.Namespace) -> RecordStore:
     """The records of this checkout."""
-    from fgl_repro.runs.store import RecordStore
-
     return RecordStore(args.records)
 
 
-def packed(args: argparse.Namespace, paper: str) -> Path:
-    """The committed runs of a paper."""
-    path: Path = args.results / paper / "runs.csv"
-    return path
-
-
-def packed_curves(args: argparse.Namespace, paper: str) -> Path:
-    """The committed curves of a paper."""
-    path: Path = args.results / paper / "curves.csv"
-    return path
+def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path]:
+    """The committed runs of a paper, and their curves."""
+    folder: Path = args.results / paper
+    return folder / "runs.csv", folder / "curves.csv"
 
 
 def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
     """What was run here, over what was published with the repository."""
-    from fgl_repro.runs import curves
-    from fgl_repro.runs.packed import Packed
-    from fgl_repro.runs.store import Archive
-
-    runs = _once(Packed, packed(args, paper))
-    return Archive(store(args), runs, _once(curves.read_packed, packed_curves(args, paper)), lenient=lenient)
+    files = packed(args, paper)
+    states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
+    return Archive(store(args), *_read(*files, *states), lenient=lenient)
 
 
-def _once(read: Callable[[Path], T], path: Path) -> T:
-    """What ``read`` makes of a file, again only if the file has changed since."""
-    state = (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
-    if (read, path) not in _READ or _READ[read, path][0] != state:
-        _READ[read, path] = state, read(path)
-    found: T = _READ[read, path][1]
-    return found
-
-
-_READ: dict[Any, tuple[Any, Any]] = {}
+@lru_cache
+def _read(
+    runs: Path, rounds: Path, *_: tuple[int, int] | None
+) -> tuple[Packed, dict[str, dict[str, list[float | None]]]]:
+    """Packed runs and curves; the further arguments have them read again once a file has changed."""
+    return Packed(runs), curves.read_packed(rounds)
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
     """Runs with the device and threads of the command line, less those that are published (unless ``--fresh``)."""
-    from fgl_repro.config import key_of
-
     if not args.fresh:
         known, own = archive(args, paper, lenient=True), store(args)
         taken = {
@@ -164,7 +142,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
             if not own.path(key := key_of(config)).exists() and known.enough(key, config.runtime.curves)
         }
         if taken:
-            place = packed(args, paper)
+            place, _ = packed(args, paper)
             print(
                 f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr
             )
@@ -174,8 +152,6 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
 
 def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
     """Runs with the device and threads of the command line."""
-    from fgl_repro.config import override
-
     given = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
     overrides = {name: value for name, value in given.items() if value is not None}
     return [override(config, overrides) for config in configs]
@@ -183,8 +159,6 @@ def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
 
 def command_of(config: Config) -> str:
     """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
-    from fgl_repro.config import AXES, as_plain, folders, unchecked
-
     setting = config.setting.focus if config.setting.world == "closed_set" else config.setting.world
     named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
     named |= {"partitioner": config.partitioner.name, "setting": setting, "protocol": config.protocol.name}
@@ -202,8 +176,6 @@ def command_of(config: Config) -> str:
 
 def _model_of(config: Config) -> str:
     """The option of ``conf/model`` that gives the run's model, or at least its architecture."""
-    from fgl_repro.config import options, unchecked
-
     of_name = [name for name in options("model") if name != "auto" and name.startswith(config.model.name)]
     found = {name: unchecked(None, model=name).model for name in of_name}
     return next((name for name, model in found.items() if model == config.model), of_name[0])

@@ -7,18 +7,22 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from tqdm import tqdm
 
 from fgl_repro.cli import exit_status, request
+from fgl_repro.config import Config, key_of, search
 from fgl_repro.core.errors import UserError
-
-if TYPE_CHECKING:
-    from fgl_repro.runs.record import Record
-    from fgl_repro.runs.store import Archive
-    from fgl_repro.tables.artifact import Artifact
-    from fgl_repro.tables.spec import TableSpec
+from fgl_repro.runs import curves, packed, tracking, tuning
+from fgl_repro.runs.rerun import rerun
+from fgl_repro.runs.store import Archive
+from fgl_repro.runs.sweep import label, run_all
+from fgl_repro.tables import artifact, findings, report, results
+from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
+Command = Callable[[argparse.Namespace], int]
 
 EXAMPLES = """examples:
   fgl-table run fedlog/1 --datasets cora --clients 3 --jobs 2  do what is missing, print it beside the paper
@@ -38,8 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     def act() -> int:
         args = _parser().parse_args(argv)
         if args.config_dir is not None:
-            from fgl_repro.config import search
-
             search(args.config_dir)
         return int(args.command(args))
 
@@ -52,25 +54,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+    def folder(sub: argparse.ArgumentParser, flag: str, default: Path | None, help: str) -> None:
+        sub.add_argument(flag, type=request.folder, default=default, metavar="DIR", help=help)
+
+    def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        sub.add_argument("--records", type=request.folder, default=request.records(), metavar="DIR", help="run records")
-        sub.add_argument(
-            "--results", type=request.folder, default=Path("results"), metavar="DIR", help="what is published"
-        )
-        sub.add_argument(
-            "--config-dir", type=request.folder, metavar="DIR", help="a folder of your own yamls: method/, table/, ..."
-        )
+        folder(sub, "--records", request.records(), "run records")
+        folder(sub, "--results", Path("results"), "what is published")
+        folder(sub, "--config-dir", None, "a folder of your own yamls: method/, table/, ...")
         sub.set_defaults(command=command)
         return sub
 
-    def add_table(
-        name: str, command: Callable[[argparse.Namespace], int], help: str, more: str = ""
-    ) -> argparse.ArgumentParser:
+    def add_table(name: str, command: Command, help: str, more: str = "") -> argparse.ArgumentParser:
         sub = add(name, command, help)
         sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
-        for axis, of in (("datasets", str), ("clients", int), ("methods", str), ("seeds", int)):
-            example = {"datasets": "cora,citeseer", "clients": "3,5", "methods": "local,fedpub", "seeds": "0,1"}[axis]
+        examples = ("cora,citeseer", "3,5", "local,fedpub", "0,1")
+        for axis, example in zip(request.NARROWED, examples, strict=True):
+            of = int if example[0].isdigit() else str
             sub.add_argument(f"--{axis}", type=_listed(of), default=[], metavar=example, help=f"only these {axis}")
         sub.add_argument("--protocol", metavar="NAME", help="default: the table's first")
         return sub
@@ -84,9 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
     add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     add_table("missing", _missing, "print the commands of the runs still to do", whole)
-    compare = add_table(
-        "compare", _compare, "write table, comparison and figure from records; print the summary", whole
-    )
+    help = "write table, comparison and figure from records; print the summary"
+    compare = add_table("compare", _compare, help, whole)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
@@ -95,15 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
     for sub in (publish, unpack):
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
-    report = add("report", _report, "condense every table and protocol of each paper into a page")
-    for sub in (run, compare, report):
-        sub.add_argument(
-            "--out", type=request.folder, default=Path("tables"), metavar="DIR", help="written here (default: tables)"
-        )
+    condense = add("report", _report, "condense every table and protocol of each paper into a page")
+    for sub in (run, compare, condense):
+        folder(sub, "--out", Path("tables"), "written here (default: tables)")
     add("list", _list, "tables and figures, and how much of them is recorded")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
-    rerun = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
-    rerun.add_argument("key", metavar="KEY", help="beginning of a record's key")
+    repeat = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
+    repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
 
 
@@ -134,9 +131,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
-    from fgl_repro.runs.sweep import run_all
-    from fgl_repro.tables import artifact, results
-
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
     paper, ok = requests[0].spec.paper, True
@@ -166,8 +160,6 @@ def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
 
 def _watched(items: Sequence[T]) -> Iterable[T]:
     """The items, with a bar on a terminal's standard error if they take more than two seconds."""
-    from tqdm import tqdm
-
     bar: Iterable[T] = tqdm(items, unit="table", delay=2, leave=False, disable=None)
     return bar
 
@@ -181,8 +173,6 @@ def _sources(archive: Archive) -> str:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import artifact
-
     wanted = request.one(args)
     archive = request.archive(args, wanted.spec.paper)
     print(artifact.make(wanted.part, wanted.protocol, archive).screen)
@@ -191,17 +181,12 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _missing(args: argparse.Namespace) -> int:
-    from fgl_repro.config import Config, key_of
-    from fgl_repro.runs import tuning
-    from fgl_repro.tables import results
-
     requests = request.several(args)
     archive = request.archive(args, requests[0].spec.paper)
     configs: dict[str, Config] = {}
     for wanted in _watched(requests):
         for config in results.runs(wanted.part, wanted.protocol):
-            key = key_of(config)
-            if key not in configs or configs[key].runtime.curves != "all":
+            if configs.setdefault(key := key_of(config), config).runtime.curves != "all":
                 configs[key] = config
     for config in configs.values():
         chosen = tuning.choose(config, archive)
@@ -211,8 +196,6 @@ def _missing(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import artifact
-
     requests = request.several(args)
     archive = request.archive(args, requests[0].spec.paper)
     for number, wanted in enumerate(_watched(requests)):
@@ -228,33 +211,24 @@ def _compare(args: argparse.Namespace) -> int:
 def _push(args: argparse.Namespace) -> int:
     import pandas
 
-    from fgl_repro.config import key_of
-    from fgl_repro.runs import tracking
-    from fgl_repro.tables import artifact
-    from fgl_repro.tables import results as tables
-
     wanted = request.one(args)
     spec, protocol, store = wanted.spec, wanted.protocol, request.store(args)
-    configs, _ = tables.chosen_runs(wanted.part, protocol, store)
-    pushed = 0
-    for key in dict.fromkeys(key_of(config) for config in configs):
-        record = store.load(key)
-        if record is not None:
-            tags = [spec.paper, spec.name, protocol]
-            mirror = tracking.push(record, store.curves(key), mode=args.mode, tags=tags, job_type=spec.name)
-            store.save(record.changed(wandb=mirror))
-            pushed += 1
-    if pushed:
+    configs, _ = results.chosen_runs(wanted.part, protocol, store)
+    tags = [spec.paper, spec.name, protocol]
+    keys = dict.fromkeys(key_of(config) for config in configs)
+    recorded = [record for key in keys if (record := store.load(key)) is not None]
+    for record in recorded:
+        mirror = tracking.push(record, store.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
+        store.save(record.changed(wandb=mirror))
+    if recorded:
         filled = artifact.make(spec, protocol, request.archive(args, spec.paper))
-        name, tags = f"{spec.sort}-{spec.paper}-{spec.table}", [spec.paper, spec.name, protocol]
+        name = f"{spec.sort}-{spec.paper}-{spec.table}"
         tracking.push_table(pandas.DataFrame(filled.content.rows), name, mode=args.mode, tags=tags)
-    print(f"{pushed} runs{' and the table' if pushed else ''} logged ({args.mode}).")
+    print(f"{len(recorded)} runs{' and the table' if recorded else ''} logged ({args.mode}).")
     return 0
 
 
 def _publish(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import artifact, findings, report
-
     for paper, specs in request.specs(args.table).items():
         _pack(args, paper, specs)
         if args.only_records:
@@ -271,43 +245,32 @@ def _publish(args: argparse.Namespace) -> int:
 
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
-    from fgl_repro.runs import curves
-    from fgl_repro.runs import packed as records
-    from fgl_repro.tables import results
-
-    store, runs, rounds = request.store(args), request.packed(args, paper), request.packed_curves(args, paper)
+    store, (runs, rounds) = request.store(args), request.packed(args, paper)
     needed = [results.needed(*pair, store) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for part in needed for key in part})
-    count = records.pack((r for key in keys if (r := store.load(key)) is not None), runs)
+    count = packed.pack((r for key in keys if (r := store.load(key)) is not None), runs)
     print(f"{runs} holds {count} runs.")
     count = curves.pack({key: store.curves(key) for key in keys if store.enough(store.load(key), "all")}, rounds)
     if count:
         print(f"{rounds} holds the curves of {count} runs.")
 
 
-def _filled(args: argparse.Namespace, paper: str) -> tuple[list[Artifact], Archive]:
+def _filled(args: argparse.Namespace, paper: str) -> tuple[list[artifact.Artifact], Archive]:
     """Every table and figure of a paper under every protocol, and their records."""
-    from fgl_repro.tables import artifact
-
     archive = request.archive(args, paper)
     wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
     return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)], archive
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    from fgl_repro.runs import curves
-    from fgl_repro.runs import packed as records
-
     for paper in request.specs(args.table):
-        count = records.unpack(request.packed(args, paper), args.records)
-        print(f"{count} new records in {args.records}.")
-        curves.unpack(request.packed_curves(args, paper), request.store(args))
+        runs, rounds = request.packed(args, paper)
+        print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
+        curves.unpack(rounds, request.store(args))
     return 0
 
 
 def _report(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import report
-
     for paper in request.specs(None):
         filled, archive = _filled(args, paper)
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
@@ -315,8 +278,6 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from fgl_repro.tables import results
-
     rows = []
     for paper, specs in request.specs(None).items():
         archive = request.archive(args, paper)
@@ -330,8 +291,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from fgl_repro.runs import packed
-
     store, none_yet = request.store(args), args.records == request.RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for sentence in damaged:
@@ -342,10 +301,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rerun(args: argparse.Namespace) -> int:
-    from fgl_repro.runs.rerun import rerun
-    from fgl_repro.runs.sweep import label
-
-    record: Record = request.store(args).find(args.key)
+    record = request.store(args).find(args.key)
     found = rerun(record)
     what = f"{record.key[:8]} {label(record.config)}"
     print("\n".join([f"{what}: {found}", *found.lines[:10], *(["..."] if len(found.lines) > 10 else [])]))

@@ -6,14 +6,15 @@ A printed number whose note starts with ``suspect`` (a misprint, by its referenc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from fgl_repro.tables import reference
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUNDS, Grid, Stat, exact, grid_text, number, row_gap, signed
-from fgl_repro.tables.spec import Cell, Panel, spelled
+from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
+from fgl_repro.tables.spec import Cell, Panel, place, spelled
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
 POOLED_STDS = 2.0
@@ -75,18 +76,15 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
 
 def columns(table: Grid, selection: str) -> list[Column]:
     """Rank agreement of each column."""
-    spec = table.spec
     out = []
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                pairs = []
-                for row in spec.rows:
-                    cell = Cell(panel, row, dataset, clients)
-                    theirs, ours = reference.of(cell), table.results[cell].at(selection)
-                    if difference(theirs, ours).verdict in COUNTED and theirs and ours:
-                        pairs.append((theirs.mean, ours.mean))
-                out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
+    for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
+        pairs = []
+        for row in table.spec.rows:
+            cell = Cell(panel, row, dataset, clients)
+            theirs, ours = reference.of(cell), table.results[cell].at(selection)
+            if theirs and ours and difference(theirs, ours).verdict in COUNTED:
+                pairs.append((theirs.mean, ours.mean))
+        out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
     return out
 
 
@@ -115,15 +113,12 @@ def tallies(table: Grid, selection: str) -> list[Tally]:
         gap = difference(reference.of(cell), found.at(selection))
         if gap.verdict in COUNTED:
             gaps[cell.row.label].append(gap)
-    every = [gap for group in gaps.values() for gap in group]
-    return [_tally(name, group) for name, group in [*gaps.items(), ("all", every)]]
-
-
-def _tally(name: str, gaps: Iterable[Difference]) -> Tally:
-    gaps = list(gaps)
-    points = [abs(gap.points) for gap in gaps if gap.points is not None]
-    agreeing = sum(gap.verdict == "agrees" for gap in gaps)
-    return Tally(name, len(gaps), agreeing, sum(points) / len(points) if points else None)
+    out = []
+    for name, group in {**gaps, "all": [gap for own in gaps.values() for gap in own]}.items():
+        points = [abs(gap.points) for gap in group if gap.points is not None]
+        agreeing = sum(gap.verdict == "agrees" for gap in group)
+        out.append(Tally(name, len(group), agreeing, sum(points) / len(points) if points else None))
+    return out
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -137,20 +132,15 @@ def rows(table: Grid) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name}
         row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
         row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
-        row |= {
-            "paper_mean": exact(theirs.mean if theirs else None),
-            "paper_std": exact(theirs.std if theirs else None),
-        }
+        row |= columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
         row["printed_selection"] = table.selection
         for selection in ("best", "last"):
             ours = found.at(selection)
             gap = difference(theirs, ours)
-            row[f"{selection}_mean"] = exact(ours.mean if ours else None)
-            row[f"{selection}_std"] = exact(ours.std if ours else None)
-            row[f"{selection}_points"] = "" if gap.points is None else f"{gap.points:.2f}"
-            row[f"{selection}_stds"] = "" if gap.stds is None else f"{gap.stds:.2f}"
+            row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
+            row |= {f"{selection}_points": decimal(gap.points, 2), f"{selection}_stds": decimal(gap.stds, 2)}
             row[f"{selection}_verdict"] = gap.verdict
         out.append(row)
     return out
@@ -158,10 +148,12 @@ def rows(table: Grid) -> list[dict[str, Any]]:
 
 def paper_number(theirs: Reference | None, form: str = "percent") -> str:
     """The printed number in the table's format, a misprint in brackets."""
-    if theirs is None:
-        return ""
-    text = number(Stat(theirs.mean, theirs.std, 0), form)
-    return f"({text})" if theirs.suspect else text
+    text = number(_printed(theirs), form)
+    return f"({text})" if theirs and theirs.suspect else text
+
+
+def _printed(theirs: Reference | None) -> Stat | None:
+    return None if theirs is None else Stat(theirs.mean, theirs.std, 0)
 
 
 def beside(table: Grid, panel: Panel, dataset: str, clients: int) -> str:
@@ -216,11 +208,9 @@ def screen(table: Grid) -> str:
         f"protocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
         f"seeds {', '.join(map(str, spec.seeds))}",
     ]
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                if text := beside(table, panel, dataset, clients):
-                    lines += ["", f"{panel.title}, {spelled(dataset)}, {clients} clients", "", text]
+    for panel, at in product(spec.panels, spec.places):
+        if text := beside(table, panel, *at):
+            lines += ["", f"{panel.title}, {place(*at)}", "", text]
     if spec.differences:
         lines += ["", "Differences of rows, in points", "", differences(table)]
     return "\n".join(lines)
@@ -229,16 +219,9 @@ def screen(table: Grid) -> str:
 def differences(table: Grid) -> str:
     """The lines a table prints below its rows, beside the same differences of the printed numbers."""
     spec, body = table.spec, []
-    by_id = {row.id: row for row in spec.rows}
-    for name, pair in spec.differences.items():
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                for panel in spec.panels:
-                    ours = [signed(row_gap(table, pair, panel, dataset, clients, s)) for s in ("best", "last")]
-                    found = [reference.of(Cell(panel, by_id[i], dataset, clients)) for i in pair if i in by_id]
-                    more, less = found if len(found) == 2 else (None, None)
-                    theirs = signed(100 * (more.mean - less.mean)) if more and less else ""
-                    body.append([name, f"{spelled(dataset)} {clients}", panel.title, theirs, *ours])
+    for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
+        gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]
+        body.append([name, f"{spelled(at[0])} {at[1]}", panel.title, *gaps])
     return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
 
 
@@ -262,7 +245,7 @@ def _column_grid(table: Grid) -> str:
     for best, last in zip(columns(table, "best"), columns(table, "last"), strict=True):
         if best.methods < 2:
             continue
-        where = [best.panel.name, f"{spelled(best.dataset)}, {best.clients} clients", str(best.methods)]
+        where = [best.panel.name, place(best.dataset, best.clients), str(best.methods)]
         body.append([*where, signed(best.tau), words[best.winner], signed(last.tau), words[last.winner]])
     heads = ["panel", "column", "methods", "tau, best", "winner, best", "tau, last", "winner, last"]
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from fgl_repro.config import science
 from fgl_repro.core.files import write_atomic
+from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, reference
+from fgl_repro.tables import compare, reference, results
 from fgl_repro.tables.artifact import Artifact
-from fgl_repro.tables.report_time import time_grid
 from fgl_repro.tables.results import ROUNDS, Grid, grid_text
-from fgl_repro.tables.spec import Panel, Row
-from fgl_repro.tables.wins import in_print, wins
+from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
+
+CORES = 2
 
 
 def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
@@ -50,7 +53,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
             lines += ["", head, "", compare.differences(table)]
     lines += _others(others)
     if source is not None:
-        lines += ["", "## Time", "", time_grid(tables, source)]
+        lines += ["", "## Time", "", _time(tables, source)]
     lines += ["", "Cell by cell: `compare_*.md` in the folder of each protocol.", ""]
     return "\n".join(lines)
 
@@ -79,11 +82,58 @@ def _wins(tables: Sequence[Grid]) -> str:
         return "It has not run."
     told = (
         "Columns (data set and client count) in which it is above every baseline that ran, of those where it ran; and "
+        "whether it has the highest mean over the columns that all have."
     )
-    told += "whether it has the highest mean over the columns that all have."
     heads = ["panel", "protocol", "method", "in print", "here, best", "on average, best", "here, last"]
     body.sort(key=lambda row: str(row[0]))
     return f"{told}\n\n{grid_text([*heads, 'on average, last'], body, numbers_from=3)}"
+
+
+@dataclass(frozen=True)
+class Wins:
+    """One row of the proposed method (a variant of it) against every baseline that ran.
+
+    Attributes:
+        row: The proposed method's.
+        columns: Data set and client counts where it and at least one baseline have a number.
+        above: How many of them it leads, all baselines strictly below.
+        best: Label of the row with the highest mean over the columns that all compared rows have; empty without any.
+    """
+
+    row: Row
+    columns: int
+    above: int
+    best: str
+
+
+def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
+    """A line for each row of the paper's own method; none where the table does not say which that is."""
+    spec, means = table.spec, {}
+    for row in spec.rows:
+        found = {at: table.results[Cell(panel, row, *at)].at(selection) for at in spec.places}
+        means[row] = {at: number.mean for at, number in found.items() if number is not None}
+    rivals = [row for row in spec.rows if row.name != spec.proposed and means[row]]
+    out = []
+    for own in (row for row in spec.rows if row.name == spec.proposed):
+        against = {at: [means[row][at] for row in rivals if at in means[row]] for at in means[own]}
+        ahead = [means[own][at] > max(others) for at, others in against.items() if others]
+        shared = set.intersection(*(set(means[row]) for row in (own, *rivals)))
+        sums = {row.label: sum(means[row][at] for at in shared) for row in (own, *rivals)}
+        best = max(sums, key=lambda label: sums[label]) if ahead and shared else ""
+        out.append(Wins(own, len(ahead), sum(ahead), best))
+    return out
+
+
+def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
+    """Columns in which the paper prints its own method above every other (misprints aside), and all columns."""
+    numbers = reference.of_panel(panel)
+    above = columns = 0
+    for (dataset, clients, name), own in numbers.items():
+        if name == spec.proposed and dataset in spec.datasets and clients in spec.clients:
+            columns += 1
+            others = (v for (d, k, n), v in numbers.items() if d == dataset and k in (clients, 0) and n != name)
+            above += all(own.mean > other.mean for other in others if not other.suspect)
+    return above, columns
 
 
 def _others(artifacts: Sequence[Artifact]) -> list[str]:
@@ -189,3 +239,28 @@ def _compares_methods(table: Grid) -> bool:
 def _part(table: Grid, panel: Panel) -> Grid:
     """One panel of a table."""
     return table.narrowed(replace(table.spec, panels=(panel,)))
+
+
+def _time(filled: Sequence[Grid], source: Source) -> str:
+    """Hours of computing by the seconds in records: a line for each set of tables on the same runs and protocol."""
+    groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+    configs: dict[str, dict[str, Any]] = {}
+    for table in filled:
+        needed = results.needed(table.spec, table.protocol, source)
+        configs |= {key: science(config) for key, config in needed.items()}
+        groups.setdefault((table.protocol, frozenset(needed)), []).append(table.spec.table)
+    body = []
+    for (protocol, keys), names in groups.items():
+        records = {key: source.load(key) for key in sorted(keys)}
+        known = {key: record.seconds["total"] for key, record in records.items() if record is not None}
+        costs = Costs((configs[key], seconds) for key, seconds in known.items())
+        hours = sum(known[key] if key in known else costs.seconds(configs[key]) for key in records) / 3600
+        about = "" if len(known) == len(keys) else "about "
+        line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(known)} of {len(keys)}"]
+        body.append([*line, f"{about}{hours:.1f}", f"{about}{hours / CORES:.1f}"])
+    heads = ["table", "protocol", "runs recorded", "hours, one core", f"hours, {CORES} cores"]
+    told = (
+        "Sum of the seconds in the records, a run on one core; runs still to do (`about`) as long as those most alike. "
+        "Tuning candidates are counted."
+    )
+    return f"{told}\n\n{grid_text(heads, body, numbers_from=2)}"

@@ -10,18 +10,18 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from tabulate import tabulate
 
+from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables.spec import Cell, Panel, TableSpec
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
 
 Selection = Literal["best", "last"]
 ROUND = {"best_validation": "best", "last": "last"}
@@ -98,10 +98,8 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
 
 def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
     """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
-    from fgl_repro.config import key_of
-
     choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
-    return ([key_of(_at_seed(choice.config, seed)) for seed in spec.seeds] if choice else []), choice
+    return ([key_of(override(choice.config, {"seed": seed})) for seed in spec.seeds] if choice else []), choice
 
 
 def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
@@ -118,12 +116,6 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
     best, last = over_seeds("best"), over_seeds("last")
     status = _status(keys, len(found), best, source)
     return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found))
-
-
-def _at_seed(config: Config, seed: int) -> Config:
-    from fgl_repro.config import override
-
-    return override(config, {"seed": seed})
 
 
 def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> str:
@@ -168,8 +160,6 @@ def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Co
 
 def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
     """Every run a table rests on that can be named yet, candidates included, by key."""
-    from fgl_repro.config import key_of
-
     configs, _ = chosen_runs(spec, protocol, source)
     return {key_of(config): config for config in [*candidate_runs(spec, protocol), *configs]}
 
@@ -206,18 +196,24 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     return out.getvalue()
 
 
-def exact(value: float | None) -> str:
-    """A fraction in six digits, blank for None."""
-    return "" if value is None else f"{value:.6f}"
+def decimal(value: float | None, digits: int) -> str:
+    """A number of a CSV, blank for None."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def columns_of(value: Stat | None, digits: int, *names: str) -> dict[str, Any]:
+    """Mean, std and count of seeds as columns of a CSV that have these names; a third name may be left out."""
+    parts = ("", "", 0) if value is None else (decimal(value.mean, digits), decimal(value.std, digits), value.n)
+    return dict(zip(names, parts, strict=False))
 
 
 def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
-    """The first row minus the second in points; None where one of them has no number."""
+    """The first row minus the second in points, ours or (``paper``) printed; None where one of them has no number."""
     by_id = {row.id: row for row in table.spec.rows}
     if not set(pair) <= set(by_id):
         return None
     cells = [Cell(panel, by_id[name], dataset, clients) for name in pair]
-    more, less = (table.results[cell].at(selection) for cell in cells)
+    more, less = (reference.of(c) if selection == "paper" else table.results[c].at(selection) for c in cells)
     return None if more is None or less is None else 100 * (more.mean - less.mean)
 
 
@@ -236,7 +232,5 @@ def seed_range(counts: Iterable[int]) -> str:
 
 def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
     """A markdown table, aligned so that it also reads well as plain text."""
-    from tabulate import tabulate
-
     align = ["left" if i < numbers_from else "right" for i in range(len(heads))]
     return tabulate(rows, heads, tablefmt="pipe", colalign=align, disable_numparse=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, results
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.results import ROUNDS, Grid, cell_text, csv_text, exact, grid_text, row_gap, signed
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, spelled
+from fgl_repro.tables.results import ROUNDS, Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
+from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,73 +47,53 @@ def long_rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell and selection."""
     spec = table.spec
     rows = []
-    for cell, found in table.results.items():
-        for selection in ("best", "last"):
-            value = found.at(selection)
-            row: dict[str, Any] = {
-                "paper": spec.paper,
-                "table": spec.table,
-                "panel": cell.panel.name,
-                "protocol": table.protocol,
-            }
-            row |= {"dataset": cell.dataset, "clients": cell.clients, "method": cell.row.method}
-            row |= {"name": cell.row.name, "variant": cell.row.variant, "probe": cell.panel.probe}
-            row |= {"metric": spec.metric, "selection": selection, "printed": int(selection == table.selection)}
-            row |= {"mean": exact(value.mean if value else None), "std": exact(value.std if value else None)}
-            row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
-            row |= {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)}
-            rows.append(row)
+    for (cell, found), selection in product(table.results.items(), ("best", "last")):
+        value = found.at(selection)
+        row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "panel": cell.panel.name}
+        row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
+        row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
+        row |= {"probe": cell.panel.probe, "metric": spec.metric, "selection": selection}
+        row |= {"printed": int(selection == table.selection), **columns_of(value, 6, "mean", "std")}
+        row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
+        rows.append(row | {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)})
     return rows
 
 
-def _columns(spec: TableSpec) -> list[tuple[str, int]]:
-    return [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
-
-
-def _wide_row(table: Grid, panel: Panel, row: Row, selection: str) -> list[str]:
+def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str) -> list[list[str]]:
+    """A line a row: its name, then its cells ``across`` panels, data sets and client counts."""
+    form = table.spec.format
     return [
-        cell_text(table.results[Cell(panel, row, dataset, clients)], selection, table.spec.format)
-        for dataset, clients in _columns(table.spec)
+        [row.label, *(cell_text(table.results[Cell(panel, row, d, k)], selection, form) for panel, d, k in across)]
+        for row in table.spec.rows
     ]
 
 
 def _across_panels(table: Grid, dataset: str, clients: int, selection: str) -> list[list[str]]:
     """Lines of one column of the grid, a panel each across, differences of rows below."""
-    panels = table.spec.panels
-    lines = [
-        [
-            row.label,
-            *(cell_text(table.results[Cell(p, row, dataset, clients)], selection, table.spec.format) for p in panels),
-        ]
-        for row in table.spec.rows
+    across = [(panel, dataset, clients) for panel in table.spec.panels]
+    below = [
+        [name, *(signed(row_gap(table, pair, *at, selection)) for at in across)]
+        for name, pair in table.spec.differences.items()
     ]
-    for name, pair in table.spec.differences.items():
-        lines.append([name, *(signed(row_gap(table, pair, p, dataset, clients, selection)) for p in panels)])
-    return lines
-
-
-def _wide_across_panels(table: Grid) -> str:
-    columns = ["column", "selection", "method", *(panel.title for panel in table.spec.panels)]
-    rows = []
-    for selection in _both(table):
-        for dataset, clients in _columns(table.spec):
-            for line in _across_panels(table, dataset, clients, selection):
-                rows.append(dict(zip(columns, [f"{spelled(dataset)} {clients}", selection, *line], strict=True)))
-    return csv_text(rows)
+    return lines(table, across, selection) + below
 
 
 def wide_text(table: Grid) -> str:
     """Shaped as the paper prints it: methods down, data sets and clients across; both selections, the printed first."""
-    if table.spec.columns == "panels":
-        return _wide_across_panels(table)
-    heads = [f"{spelled(dataset)} {clients}" for dataset, clients in _columns(table.spec)]
-    columns = ["panel", "selection", "method", *heads]
-    rows = []
+    spec, rows = table.spec, []
+    columns = [f"{spelled(dataset)} {clients}" for dataset, clients in spec.places]
     for selection in _both(table):
-        for panel in table.spec.panels:
-            for row in table.spec.rows:
-                values = [panel.name, selection, row.label, *_wide_row(table, panel, row, selection)]
-                rows.append(dict(zip(columns, values, strict=True)))
+        if spec.columns == "panels":
+            heads = ["column", *(panel.title for panel in spec.panels)]
+            parts = [_across_panels(table, *at, selection) for at in spec.places]
+            names = columns
+        else:
+            heads = ["panel", *columns]
+            parts = [lines(table, [(panel, *at) for at in spec.places], selection) for panel in spec.panels]
+            names = [panel.name for panel in spec.panels]
+        heads[1:1] = ["selection", "method"]
+        for name, part in zip(names, parts, strict=True):
+            rows += [dict(zip(heads, [name, selection, *line], strict=True)) for line in part]
     return csv_text(rows)
 
 
@@ -123,33 +105,25 @@ def markdown(table: Grid) -> str:
     """The table as a page: one grid a panel and data set group, at both rounds."""
     spec = table.spec
     unit = "percent" if spec.format == "percent" else "fractions"
-    lines = [
+    page = [
         f"# {spec.full_title}",
         "",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {ROUNDS[table.selection]}. "
         "`[n of m]`: seeds are missing; blank: not run.",
     ]
-    lines += ["", spec.note] if spec.note else []
+    page += ["", spec.note] if spec.note else []
     for selection in _both(table):
-        lines += ["", f"## At the {ROUNDS[selection]}"]
+        page += ["", f"## At the {ROUNDS[selection]}"]
         if spec.columns == "panels":
-            for dataset, clients in _columns(spec):
-                heads = ["method", *(panel.title for panel in spec.panels)]
-                grid = grid_text(heads, _across_panels(table, dataset, clients, selection))
-                lines += ["", f"### {spelled(dataset)}, {clients} clients", "", grid]
+            heads = ["method", *(panel.title for panel in spec.panels)]
+            for at in spec.places:
+                page += ["", f"### {place(*at)}", "", grid_text(heads, _across_panels(table, *at, selection))]
             continue
         for panel in spec.panels:
-            lines += ["", f"### {panel.name}: {panel.title}"]
+            page += ["", f"### {panel.name}: {panel.title}"]
             for dataset in spec.datasets:
-                heads = ["method", *(f"{spelled(dataset)}, {clients} clients" for clients in spec.clients)]
-                body = [
-                    [row.label]
-                    + [
-                        cell_text(table.results[Cell(panel, row, dataset, clients)], selection, spec.format)
-                        for clients in spec.clients
-                    ]
-                    for row in spec.rows
-                ]
-                lines += ["", grid_text(heads, body)]
-    return "\n".join(lines) + "\n"
+                heads = ["method", *(place(dataset, clients) for clients in spec.clients)]
+                across = [(panel, dataset, clients) for clients in spec.clients]
+                page += ["", grid_text(heads, lines(table, across, selection))]
+    return "\n".join(page) + "\n"

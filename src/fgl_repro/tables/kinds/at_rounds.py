@@ -5,46 +5,35 @@ Test accuracies, for looking at: nothing is chosen by them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal, told
+from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.kinds.curves import curve
-from fgl_repro.tables.results import Stat, grid_text
-from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.results import columns_of, decimal
+from fgl_repro.tables.spec import Cell, TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
-    rows: list[dict[str, Any]] = []
-    grids, bare, wanted, rounds = [], 0, len(spec.seeds), [int(number) for number in spec.option("rounds")]
-    paper = by_round(spec)
-    for title, cells in common.columns(spec):
-        body = []
-        for cell in cells:
-            name, texts = cell.row.name, []
-            line = curve(spec, cell, protocol, source)
-            bare += line.bare
-            for number in rounds:
-                at = line.points[number - 1] if len(line.points) >= number else None
-                own = at and Stat(100 * at.mean, None if at.std is None else 100 * at.std, at.n)
-                theirs = decimal(paper.get((name, number)), 2)
-                texts += [told(own, 2, wanted), theirs]
-                rows.append(
-                    common.head(spec, protocol, cell)
-                    | {"round": number, "accuracy": decimal(own.mean if own else None, 4)}
-                    | {"std": decimal(own.std if own else None, 4), "n_seeds": own.n if own else 0}
-                    | {"wanted": wanted, "printed": theirs}
-                )
-            body.append([name, *texts])
-        heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
-        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
-    if bare:
-        grids.append(common.without_curves(spec, bare))
-    return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] == wanted for row in rows), len(rows))
+    rounds, wanted = [int(number) for number in spec.option("rounds")], len(spec.seeds)
+    paper, found = by_round(spec), {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
+
+    def line(cell: Cell) -> Line:
+        texts: list[object] = [cell.row.name]
+        rows = []
+        for number in rounds:
+            own = next(map(common.percent, found[cell].points[number - 1 : number]), None)
+            theirs = decimal(paper.get((cell.row.name, number)), 2)
+            texts += [told(own, 2, wanted), theirs]
+            row = common.head(spec, protocol, cell) | {"round": number}
+            row |= columns_of(own, 4, "accuracy", "std", "n_seeds")
+            rows.append(row | {"wanted": wanted, "printed": theirs})
+        return texts, rows
+
+    heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
+    return common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal, told
-from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.results import columns_of, decimal
 from fgl_repro.tables.spec import Cell, TableSpec
 
 DIRECTIONS = ("up", "down")
@@ -25,45 +23,20 @@ def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIO
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
-    rows, grids, done = [], [], 0
-    for title, cells in common.columns(spec):
-        body = []
-        for cell in cells:
-            line = _line(spec, protocol, cell, source)
-            done += line["found"]["both"] is not None
-            rows.append(_csv(spec, protocol, cell, line))
-            body.append([cell.row.label, *_shown(line, len(spec.seeds))])
-        heads = ["method", "up", "down", "both", "paper", "ours / paper", "set-up"]
-        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
-    return Content(rows, "\n\n".join(grids), done, len(rows))
+    printed, wanted = reference.numbers(spec.option("reference"), "method", metric=METRIC), len(spec.seeds)
 
+    def line(cell: Cell) -> Line:
+        records, theirs = common.recorded(spec, cell, protocol, source), printed.get(cell.row.name)
+        sums = (("rounds", ("up",)), ("rounds", ("down",)), ("rounds", DIRECTIONS), ("setup", DIRECTIONS))
+        up, down, both, setup = (common.stat([megabytes(record, *part) for record in records]) for part in sums)
+        ratio = both.mean / theirs if both and theirs else None
+        words = [told(value, 2, wanted) for value in (up, down, both)]
+        words += [decimal(theirs, 2), decimal(ratio, 3), told(setup, 2, wanted)]
+        row = common.head(spec, protocol, cell)
+        row |= columns_of(up, 6, "up_mb") | columns_of(down, 6, "down_mb") | columns_of(both, 6, "both_mb")
+        row |= columns_of(setup, 6, "setup_mb") | columns_of(both, 6, "both_mb", "both_std", "n_seeds")
+        row |= {"wanted": wanted, "paper_mb": decimal(theirs, 2), "ratio": decimal(ratio, 4)}
+        return [cell.row.label, *words], [row]
 
-def _line(spec: TableSpec, protocol: str, cell: Cell, source: Source) -> dict[str, Any]:
-    records = common.recorded(spec, cell, protocol, source)
-    sums = {"up": ("rounds", ("up",)), "down": ("rounds", ("down",)), "both": ("rounds", DIRECTIONS)}
-    sums["setup"] = ("setup", DIRECTIONS)
-    found = {name: common.stat([megabytes(r, *part) for r in records]) for name, part in sums.items()}
-    return {
-        "found": found,
-        "paper": reference.numbers(spec.option("reference"), "method", metric=METRIC).get(cell.row.name),
-    }
-
-
-def _ratio(ours: Stat | None, theirs: float | None) -> float | None:
-    return ours.mean / theirs if ours and theirs else None
-
-
-def _shown(line: dict[str, Any], wanted: int) -> list[str]:
-    found, paper = line["found"], line["paper"]
-    values = [told(found[name], 2, wanted) for name in ("up", "down", "both")]
-    return [*values, decimal(paper, 2), decimal(_ratio(found["both"], paper), 3), told(found["setup"], 2, wanted)]
-
-
-def _csv(spec: TableSpec, protocol: str, cell: Cell, line: dict[str, Any]) -> dict[str, Any]:
-    found, paper = line["found"], line["paper"]
-    out = common.head(spec, protocol, cell)
-    for name, value in found.items():
-        out[f"{name}_mb"] = decimal(value.mean if value else None, 6)
-    both = found["both"]
-    out |= {"both_std": decimal(both.std if both else None, 6), "n_seeds": both.n if both else 0}
-    return out | {"wanted": len(spec.seeds), "paper_mb": decimal(paper, 2), "ratio": decimal(_ratio(both, paper), 4)}
+    heads = ["method", "up", "down", "both", "paper", "ours / paper", "set-up"]
+    return common.filled(spec, heads, line, 1)

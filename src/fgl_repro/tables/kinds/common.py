@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fgl_repro import data
+from fgl_repro.config import Config, build, digest
+from fgl_repro.data.download import DataUnavailableError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.results import Stat
-from fgl_repro.tables.spec import Cell, TableSpec, spelled
-
-if TYPE_CHECKING:
-    from fgl_repro.config import Config
-    from fgl_repro.data.graph import Graph
-    from fgl_repro.federation.world import World
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.spec import Cell, TableSpec, place
 
 
 def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
     """Title and cells, one a row, of every panel, data set and client count."""
-    for panel in spec.panels:
-        for dataset in spec.datasets:
-            for clients in spec.clients:
-                yield f"{spelled(dataset)}, {clients} clients", [Cell(panel, r, dataset, clients) for r in spec.rows]
+    for panel, (dataset, clients) in product(spec.panels, spec.places):
+        yield place(dataset, clients), [Cell(panel, row, dataset, clients) for row in spec.rows]
 
 
-def without_curves(spec: TableSpec, runs: int) -> str:
-    """What to do about runs that do not have the curves which a table is read from."""
-    return f"{runs} runs were recorded without curves: `fgl-table run {spec.name}` does them again with."
+Line = tuple[list[object], list[dict[str, Any]]]
+"""What is told about a cell: the words of its row on the page, and its lines of the CSV."""
+
+
+def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], seeds: int, bare: int = 0) -> Content:
+    """A grid for every panel, data set and client count.
+
+    Args:
+        seeds: With how many seeds a number counts as done.
+        bare: Runs that do not have the curves which the table is read from.
+    """
+    rows: list[dict[str, Any]] = []
+    parts = []
+    for title, cells in columns(spec):
+        found = [line(cell) for cell in cells]
+        rows += [row for _, lines in found for row in lines]
+        parts.append(f"### {title}\n\n{grid_text(heads, [words for words, _ in found])}")
+    body = "\n\n".join([*parts, *without_curves(spec, bare)])
+    return Content(rows, body, sum(row["n_seeds"] >= seeds for row in rows), len(rows))
+
+
+def without_curves(spec: TableSpec, runs: int) -> list[str]:
+    """What to do about runs that do not have the curves which a table is read from; nothing where all have them."""
+    told = f"{runs} runs were recorded without curves: `fgl-table run {spec.name}` does them again with."
+    return [told] if runs else []
 
 
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Record]:
@@ -38,19 +60,15 @@ def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list
     return [record for key in keys if (record := source.load(key)) is not None]
 
 
+def data_head(spec: TableSpec, protocol: str, dataset: str) -> dict[str, Any]:
+    """The first columns of a CSV line about a data set."""
+    return {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": dataset}
+
+
 def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
     """The first columns of a CSV line about a cell."""
-    row = cell.row
-    return {
-        "paper": spec.paper,
-        spec.sort: spec.table,
-        "protocol": protocol,
-        "dataset": cell.dataset,
-        "clients": cell.clients,
-        "method": row.method,
-        "name": row.name,
-        "variant": row.variant,
-    }
+    row = {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
+    return {**data_head(spec, protocol, cell.dataset), "clients": cell.clients, **row}
 
 
 def told(value: Stat | None, digits: int, wanted: int) -> str:
@@ -62,9 +80,9 @@ def told(value: Stat | None, digits: int, wanted: int) -> str:
     return f"{value.mean:.{digits}f}{spread}{missing}"
 
 
-def decimal(value: float | None, digits: int) -> str:
-    """A number of a CSV, blank for None."""
-    return "" if value is None else f"{value:.{digits}f}"
+def percent(value: Stat) -> Stat:
+    """A fraction in percent."""
+    return Stat(100 * value.mean, None if value.std is None else 100 * value.std, value.n)
 
 
 def stat(values: Sequence[float]) -> Stat | None:
@@ -74,8 +92,6 @@ def stat(values: Sequence[float]) -> Stat | None:
 
 def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Config:
     """Config of the closed set (or whatever ``options.setting`` names) with some method: for its world, not to run."""
-    from fgl_repro.config import build
-
     setting = str(spec.options.get("setting", "seen_graph"))
     named = {"dataset": dataset, "partitioner": spec.partitioner, "setting": setting, "protocol": protocol}
     return build({}, **named, model=spec.model, clients=clients, method="local")
@@ -87,13 +103,11 @@ _WORLDS: dict[str, World | None] = {}
 
 def world_of(config: Config) -> World | None:
     """What clients of ``config`` would train on; None where the graph cannot be had."""
-    from fgl_repro.config import digest
-
-    data, drawn = config.dataset, config.split
-    axes = {part.axis: part.identity() for part in (data, config.partitioner, config.setting)}
+    dataset, drawn = config.dataset, config.split
+    axes = {part.axis: part.identity() for part in (dataset, config.partitioner, config.setting)}
     key = digest(axes | {"split": [*drawn.ratios, drawn.seed, drawn.source], "cache": config.paths.cache})
     if key not in _WORLDS:
-        graph = graph_of(data.name, data.features, data.component, config.paths.cache)
+        graph = graph_of(dataset.name, dataset.features, dataset.component, config.paths.cache)
         _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, drawn)
     return _WORLDS[key]
 
@@ -101,9 +115,6 @@ def world_of(config: Config) -> World | None:
 @cache
 def graph_of(dataset: str, features: str, component: str, cache: str) -> Graph | None:
     """A graph, or None where no source has it: numbers about it are then left blank."""
-    from fgl_repro import data
-    from fgl_repro.data.download import DataUnavailableError
-
     try:
         return data.load(dataset, Path(cache), features, component)
     except DataUnavailableError:

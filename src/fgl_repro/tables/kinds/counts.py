@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
+from fgl_repro.federation.world import World
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import TableSpec, spelled
-
-if TYPE_CHECKING:
-    from fgl_repro.federation.world import World
+from fgl_repro.tables.spec import TableSpec, place
 
 SPLITS = ("train", "valid", "test", "unseen_node", "missing_class")
 SUMS = {"own nodes": ("train", "valid", "test"), "new nodes": ("unseen_node", "missing_class")}
@@ -28,28 +27,24 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
         found = reference.numbers(spec.option("reference"), "client", "class", "split", value="count")
-        theirs = {place: int(count) for place, count in found.items()}
+        theirs = {key: int(count) for key, count in found.items()}
         for clients in spec.clients:
             world = common.world_of(common.example(spec, dataset, clients, protocol))
             ours = {} if world is None else counted(world)
-            rows += _csv(spec, protocol, dataset, clients, ours, theirs)
+            rows += _csv(common.data_head(spec, protocol, dataset) | {"clients": clients}, ours, theirs)
             met = [f"{name} {same} of {whole}" for name, (same, whole) in tally(ours, theirs).items()]
             told = f"Printed counts of clients and classes that are met: {', '.join(met)}."
             summaries.append(told if ours else "The graph cannot be had here.")
-            grids += [f"### {spelled(dataset)}, {clients} clients", summaries[-1], _grid(ours, theirs)]
+            grids += [f"### {place(dataset, clients)}", summaries[-1], _grid(ours, theirs)]
     return Content(rows, "\n\n".join(grids), sum(r["count"] != "" for r in rows), len(rows), "\n\n".join(summaries))
 
 
 def counted(world: World) -> Counts:
     """Every count of a closed-set world; ``Global`` is the sum over its clients."""
     probes = {probe.name: probe for probe in world.probes}
-    tables = {
-        "train": world.class_counts,
-        "valid": world.validation.counts,
-        "test": probes["seen_graph"].counts,
-        "unseen_node": probes["unseen_node"].counts,
-        "missing_class": probes["missing_class"].counts,
-    }
+    held = {"valid": world.validation, "test": probes["seen_graph"]}
+    held |= {name: probes[name] for name in SUMS["new nodes"]}
+    tables = {"train": world.class_counts} | {split: probe.counts for split, probe in held.items()}
     out: Counts = {}
     for split, table in tables.items():
         for name, line in [("Global", table.sum(axis=0)), *((f"Client {k}", line) for k, line in enumerate(table))]:
@@ -83,29 +78,21 @@ def _keys(ours: Counts, theirs: Counts) -> list[tuple[str, int]]:
     return list(dict.fromkeys((client, c) for client, c, _ in [*theirs, *ours]))
 
 
-def _csv(
-    spec: TableSpec, protocol: str, dataset: str, clients: int, ours: Counts, theirs: Counts
-) -> list[dict[str, Any]]:
+def _csv(head: dict[str, Any], ours: Counts, theirs: Counts) -> list[dict[str, Any]]:
     rows = []
-    for client, c in _keys(ours, theirs):
-        for split in SPLITS:
-            own, other = ours.get((client, c, split)), theirs.get((client, c, split))
-            if own is None and other is None:
-                continue
-            row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol, "dataset": dataset}
-            row |= {"clients": clients, "client": client, "class": c, "split": split}
-            row |= {"count": "" if own is None else own, "paper_count": "" if other is None else other}
-            rows.append(row | {"equal": "" if own is None or other is None else int(own == other)})
+    for (client, c), split in product(_keys(ours, theirs), SPLITS):
+        own, other = ours.get((client, c, split), ""), theirs.get((client, c, split), "")
+        if own != "" or other != "":
+            row = head | {"client": client, "class": c, "split": split, "count": own, "paper_count": other}
+            rows.append(row | {"equal": "" if "" in (own, other) else int(own == other)})
     return rows
 
 
 def _grid(ours: Counts, theirs: Counts) -> str:
-    def both(key: tuple[str, int, str]) -> str:
-        own, other = ours.get(key), theirs.get(key)
-        if own is None and other is None:
-            return ""
-        return str(own) if own == other else f"{'' if own is None else own} ({'-' if other is None else other})"
+    def both(*key: Any) -> str:
+        own, other = str(ours.get(key, "")), str(theirs.get(key, ""))
+        return own if own == other else f"{own} ({other or '-'})"
 
-    body = [[client, c, *(both((client, c, split)) for split in SPLITS)] for client, c in _keys(ours, theirs)]
+    body = [[*key, *(both(*key, split) for split in SPLITS)] for key in _keys(ours, theirs)]
     grid = grid_text(["client", "class", *SPLITS], body)
     return f"Ours; the printed count in brackets where it is another.\n\n{grid}"

@@ -14,9 +14,9 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal, told
-from fgl_repro.tables.results import Stat, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec, spelled
+from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
+from fgl_repro.tables.spec import Cell, TableSpec, place, spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,14 +51,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     for cell, line in found.items():
         head = common.head(spec, protocol, cell) | {"panel": cell.panel.name, "probe": cell.panel.probe}
         for number, value in enumerate(line.points, 1):
-            stat = {"mean": decimal(value.mean, 6), "std": decimal(value.std, 6), "n_seeds": value.n}
-            rows.append(head | {"round": number} | stat)
+            rows.append(head | {"round": number} | columns_of(value, 6, "mean", "std", "n_seeds"))
         if not line.points:
-            rows.append(head | {"round": "", "mean": "", "std": "", "n_seeds": 0})
+            rows.append(head | {"round": ""} | columns_of(None, 6, "mean", "std", "n_seeds"))
     bare = sum(line.bare for cell, line in found.items() if cell.panel == spec.panels[0])
-    parts = [_body(spec, found)]
-    if bare:
-        parts.append(common.without_curves(spec, bare))
+    parts = [_body(spec, found), *common.without_curves(spec, bare)]
     if spec.options.get("seconds"):
         parts.append(_seconds(spec, protocol, source))
     wanted = len(spec.seeds)
@@ -71,9 +68,10 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
     for cell, line in found.items():
         means = [value.mean for value in line.points]
         top = means.index(max(means)) if means else 0
-        shown = [_percent(line.points[at], len(spec.seeds)) for at in (0, top, -1)] if means else ["", "", ""]
+        shown = [common.percent(line.points[at]) if means else None for at in (0, top, -1)]
+        first, highest, last = (told(value, 2, len(spec.seeds)) for value in shown)
         where = f"{spelled(cell.dataset)} {cell.clients}"
-        body.append([cell.panel.title, where, cell.row.label, shown[0], shown[1], top + 1 if means else "", shown[2]])
+        body.append([cell.panel.title, where, cell.row.label, first, highest, top + 1 if means else "", last])
     heads = ["probe", "column", "method", "round 1", "highest", "in round", "last round"]
     return "Accuracy in percent, mean and std over seeds.\n\n" + grid_text(heads, body, numbers_from=3)
 
@@ -92,13 +90,9 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
     return "Run time, accuracies of every round included.\n\n" + grid_text(heads, body, numbers_from=2)
 
 
-def _percent(value: Stat, wanted: int) -> str:
-    return told(Stat(100 * value.mean, None if value.std is None else 100 * value.std, value.n), 2, wanted)
-
-
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     """Probes across, a line of charts for each data set and client count."""
-    places = [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
+    places = spec.places
     figure.set_size_inches(max(0.8 + 3.2 * len(spec.panels), 7.2), 0.9 + 3.1 * len(places))
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
     for line, (dataset, clients) in zip(grid, places, strict=True):
@@ -107,6 +101,6 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
                 values = found[Cell(panel, row, dataset, clients)].points
                 points = [(n, 100 * v.mean, 100 * (v.std or 0.0)) for n, v in enumerate(values, 1)]
                 charts.band(chart, points, number, row.label, marks=False)
-            left = f"{spelled(dataset)}, {clients} clients\naccuracy (%)" if chart is line[0] else ""
+            left = f"{place(dataset, clients)}\naccuracy (%)" if chart is line[0] else ""
             charts.tidy(chart, "round", left, panel.title)
     charts.legend(figure)

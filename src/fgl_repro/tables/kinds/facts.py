@@ -8,8 +8,8 @@ partition. ``options.charts``, if there, is what a figure draws: the metrics ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
@@ -18,8 +18,8 @@ from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal, told
-from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.results import Stat, columns_of, decimal
 from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec
 
 if TYPE_CHECKING:
@@ -41,30 +41,27 @@ Found = dict[tuple[Cell, str], tuple[Stat | None, InUnit]]
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; each metric, ours and printed, across."""
-    rows: list[dict[str, Any]] = []
     found: Found = {}
-    grids, wanted = [], len(spec.seeds)
-    metrics = dict(spec.option("facts"))
-    for title, cells in common.columns(spec):
-        body = []
-        for cell in cells:
-            records, texts = common.recorded(spec, cell, protocol, source), []
-            selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
-            for metric, fact in metrics.items():
-                paper = in_unit(spec, cell, metric)
-                own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
-                found[cell, metric] = own, paper
-                texts += [told(own, 2, wanted), decimal(paper.value, 3)]
-                line = common.head(spec, protocol, cell) | {"metric": metric}
-                line |= {"value": decimal(own.mean if own else None, 4), "std": decimal(own.std if own else None, 4)}
-                line |= {"n_seeds": own.n if own else 0, "wanted": wanted}
-                rows.append(line | {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)})
-            body.append([cell.row.name, *texts])
-        heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
-        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
+    metrics, wanted = dict(spec.option("facts")), len(spec.seeds)
+
+    def line(cell: Cell) -> Line:
+        records = common.recorded(spec, cell, protocol, source)
+        selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+        texts: list[object] = [cell.row.name]
+        rows = []
+        for metric, fact in metrics.items():
+            paper = in_unit(spec, cell, metric)
+            own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
+            found[cell, metric] = own, paper
+            theirs = {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)}
+            texts += [told(own, 2, wanted), theirs["printed"]]
+            row = common.head(spec, protocol, cell) | {"metric": metric}
+            rows.append(row | columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted} | theirs)
+        return texts, rows
+
+    heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
     drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
-    done = sum(line["n_seeds"] == wanted for line in rows)
-    return Content(rows, "\n\n".join(grids), done, len(rows), draw=drawn)
+    return replace(common.filled(spec, heads, line, wanted), draw=drawn)
 
 
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:

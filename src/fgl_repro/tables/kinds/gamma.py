@@ -8,8 +8,8 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal, told
-from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import Cell, TableSpec
 
 
@@ -32,14 +32,13 @@ def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -
     paper_nodes, paper_gamma = by_class(spec, "n_nodes"), by_class(spec, "gamma_final_round")
     rows, body = [], []
     for c in range(1, max(len(nodes), len(paper_nodes), *map(len, found)) + 1):
-        sizes = [decimal(nodes.get(c), 0), decimal(paper_nodes.get(c), 0)]
+        sizes = {"nodes": decimal(nodes.get(c), 0), "paper_nodes": decimal(paper_nodes.get(c), 0)}
         theirs = decimal(paper_gamma.get(c), 3)
         own = [values.get(c) for values in found]
-        body.append([c, *sizes, *(told(value, 3, wanted) for value in own), theirs])
+        body.append([c, *sizes.values(), *(told(value, 3, wanted) for value in own), theirs])
         for cell, value in zip(cells, own, strict=True):
-            line = common.head(spec, protocol, cell) | {"client": client, "class": c}
-            line |= {"nodes": sizes[0], "paper_nodes": sizes[1], "gamma": decimal(value.mean if value else None, 6)}
-            line |= {"std": decimal(value.std if value else None, 6), "n_seeds": value.n if value else 0}
+            line = common.head(spec, protocol, cell) | {"client": client, "class": c, **sizes}
+            line |= columns_of(value, 6, "gamma", "std", "n_seeds")
             rows.append(line | {"wanted": wanted, "paper_gamma": theirs})
     heads = ["class", "training nodes", "paper", *(cell.row.label for cell in cells), "paper"]
     return rows, grid_text(heads, body)

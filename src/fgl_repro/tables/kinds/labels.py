@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal
-from fgl_repro.tables.results import ROUND, grid_text
+from fgl_repro.tables.results import ROUND, decimal, grid_text
 from fgl_repro.tables.spec import Cell, TableSpec
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
 
 Shares = dict[str, list[float]]
@@ -38,18 +38,15 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         classes = len(next(iter(shares.values()), []))
         body = [[name, *(f"{100 * share:.1f}" for share in line)] for name, line in shares.items()]
         grids.append(f"### {title}, percent\n\n{grid_text(['nodes', *map(str, range(classes))], body)}")
-        head = {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": cells[0].dataset}
+        head = common.data_head(spec, protocol, cells[0].dataset) | {"clients": cells[0].clients}
         for name, line in shares.items():
-            named = head | {"clients": cells[0].clients, "of": name}
-            rows += [named | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
+            rows += [head | {"of": name} | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
     empty = [{"paper": spec.paper, spec.sort: spec.table, "protocol": protocol}]
     return Content(rows or empty, "\n\n".join(grids), done, wanted, draw=lambda figure: draw(figure, found))
 
 
 def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
     """Truth and owners; nothing where the graph cannot be had."""
-    import numpy as np
-
     world = common.world_of(spec.config(cell, protocol, spec.seeds[0]))
     if world is None:
         return {}
@@ -61,8 +58,6 @@ def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
 
 def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
     """Predicted shares of a row's runs; empty where none has run."""
-    import numpy as np
-
     which = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     records = common.recorded(spec, cell, protocol, source)
     counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]

@@ -11,8 +11,7 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import decimal
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.results import decimal, grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
 
 GLOBAL = ("n_classes", "n_nodes", "n_edges")
@@ -28,13 +27,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     for dataset in spec.datasets:
         for clients in (0, *spec.clients):
             ours = counted(spec, dataset, clients, protocol)
-            names = OWNERS if clients else GLOBAL
             line: list[object] = [spelled(dataset), *([clients] if clients else [])]
-            for name in names:
+            for name in OWNERS if clients else GLOBAL:
                 value, other = ours.get(name), theirs.get((dataset, clients, name))
                 line += [decimal(value, 0), decimal(other, 0)]
-                row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol}
-                row |= {"dataset": dataset, "clients": clients or "", "quantity": name}
+                row = common.data_head(spec, protocol, dataset) | {"clients": clients or "", "quantity": name}
                 rows.append(row | {"value": decimal(value, 2), "printed": decimal(other, 0)})
             (parts if clients else whole).append(line)
     heads = [[x for name in names for x in (name.replace("_", " "), "paper")] for names in (GLOBAL, OWNERS)]

@@ -13,8 +13,8 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
-from fgl_repro.tables.kinds.common import decimal, told
-from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.results import Stat, columns_of, decimal
 from fgl_repro.tables.spec import Cell, TableSpec
 
 ROUNDS, COST = "rounds_to_reach_0.8", "communication_cost_to_reach_0.8"
@@ -60,33 +60,21 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Methods down; rounds and megabytes beside the printed ones."""
-    rows, grids, bare, wanted = [], [], 0, len(spec.seeds)
-    file = spec.option("reference")
-    printed = {metric: reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)}
-    for title, cells in common.columns(spec):
-        body = []
-        for cell in cells:
-            found = reached(spec, cell, protocol, source)
-            bare += found.bare
-            paper = [printed[metric].get(cell.row.name) for metric in (ROUNDS, COST)]
-            shown = [told(found.rounds, 1, wanted), _there(found), decimal(paper[0], 0)]
-            body.append([cell.row.label, *shown, told(found.megabytes, 2, wanted), decimal(paper[1], 2)])
-            rows.append(common.head(spec, protocol, cell) | _numbers(spec, cell, found, paper))
-        heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
-        grids.append(f"### {title}\n\n{grid_text(heads, body)}")
-    if bare:
-        grids.append(common.without_curves(spec, bare))
-    return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] == wanted for row in rows), len(rows))
+    file, wanted = spec.option("reference"), len(spec.seeds)
+    printed = [reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)]
+    reach = {cell: reached(spec, cell, protocol, source) for cell in spec.cells()}
 
+    def line(cell: Cell) -> Line:
+        found = reach[cell]
+        rounds, cost = (numbers.get(cell.row.name) for numbers in printed)
+        there = f"{found.there} of {found.seeds}" if found.seeds else ""
+        words = [cell.row.label, told(found.rounds, 1, wanted), there, decimal(rounds, 0)]
+        row = common.head(spec, protocol, cell) | {"probe": cell.panel.probe, "target": spec.option("target")}
+        row |= columns_of(found.rounds, 6, "rounds", "rounds_std")
+        row |= columns_of(found.megabytes, 6, "mb", "mb_std")
+        row |= {"n_seeds": found.seeds, "n_reached": found.there, "wanted": wanted, "without_curves": found.bare}
+        row |= {"paper_rounds": decimal(rounds, 0), "paper_mb": decimal(cost, 2)}
+        return [*words, told(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
 
-def _there(found: Reached) -> str:
-    return f"{found.there} of {found.seeds}" if found.seeds else ""
-
-
-def _numbers(spec: TableSpec, cell: Cell, found: Reached, paper: Sequence[float | None]) -> dict[str, object]:
-    out: dict[str, object] = {"probe": cell.panel.probe, "target": spec.option("target")}
-    for name, value in (("rounds", found.rounds), ("mb", found.megabytes)):
-        out[name] = decimal(value.mean if value else None, 6)
-        out[f"{name}_std"] = decimal(value.std if value else None, 6)
-    out |= {"n_seeds": found.seeds, "n_reached": found.there, "wanted": len(spec.seeds), "without_curves": found.bare}
-    return out | {"paper_rounds": decimal(paper[0], 0), "paper_mb": decimal(paper[1], 2)}
+    heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
+    return common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))

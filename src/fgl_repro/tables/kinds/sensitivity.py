@@ -6,9 +6,9 @@ swept is averaged over, seed by seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
@@ -19,21 +19,25 @@ from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
 from fgl_repro.tables.spec import Cell, Row, TableSpec, swept
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Results = dict[Cell, Result]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
-    table = tables.fill(spec, protocol, source)
+    axis, table = spec.option("axis"), tables.fill(spec, protocol, source)
     rows, points = lines(table), table
-    if set(spec.sweep) - {spec.option("axis")}:
+    if set(spec.sweep) - {axis}:
         points = averaged(table, source)
         rows += lines(points)
-    done, wanted = tables.tally(points)
-    return Content(rows, probes.body(points), done, wanted, draw=lambda figure: draw(figure, points))
+    swept_rows = points.spec.rows
+    series = [(panel.title, [(panel, row) for row in swept_rows]) for panel in spec.panels]
+    across, label = [str(row.overrides[axis]) for row in swept_rows], str(spec.option("label"))
+    return Content(
+        rows,
+        probes.body(points),
+        *tables.tally(points),
+        draw=lambda figure: probes.draw(figure, points, charts.band, series, across, label),
+    )
 
 
 def lines(table: Grid) -> list[dict[str, Any]]:
@@ -76,16 +80,3 @@ def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> R
     status = states.pop() if len(states) == 1 else "partial"
     keys = tuple(key for part in parts for key in part.keys)
     return Result(over_seeds("best"), over_seeds("last"), len(by_seed), status, "", keys)
-
-
-def draw(figure: Figure, table: Grid) -> None:
-    """A series a probe."""
-    spec, axis = table.spec, table.spec.option("axis")
-
-    def series(dataset: str, clients: int) -> Iterator[tuple[str, list[charts.Point]]]:
-        for panel in spec.panels:
-            cells = [Cell(panel, row, dataset, clients) for row in spec.rows]
-            yield panel.title, [p for x, cell in enumerate(cells) for p in probes.point(table, cell, x)]
-
-    across = [str(row.overrides[axis]) for row in spec.rows]
-    probes.draw(figure, spec, charts.band, series, across, str(spec.option("label")))

@@ -9,7 +9,7 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.results import decimal, grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
 
 QUANTITIES = ("nodes", "edges", "features", "classes")
@@ -22,18 +22,20 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     body = []
     for dataset in spec.datasets:
         whole, component = whole_graph(dataset), largest_component(spec, dataset, protocol)
-        cells: list[object] = []
+        words = [spelled(dataset)]
         for quantity in QUANTITIES:
-            values = {"printed": paper.get((dataset, quantity)), "whole_graph": whole.get(quantity)}
-            values |= {"largest_component": component.get(quantity)}
-            cells += [_text(value) for value in values.values()]
-            row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol, "dataset": dataset}
-            row |= {"quantity": quantity} | {name: _text(value) for name, value in values.items()}
-            rows.append(row | {"equal": _equal(values["printed"], values["whole_graph"], values["largest_component"])})
-        body.append([spelled(dataset), *cells])
+            printed = paper.get((dataset, quantity))
+            found = {"whole": whole[quantity], "component": component.get(quantity)}
+            texts = [decimal(value, 0) for value in (printed, *found.values())]
+            row = common.data_head(spec, protocol, dataset) | {"quantity": quantity}
+            row |= dict(zip(("printed", "whole_graph", "largest_component"), texts, strict=True))
+            same = [name for name, value in found.items() if printed is not None and value == printed]
+            rows.append(row | {"equal": " ".join(same)})
+            words += texts
+        body.append(words)
     heads = ["data set", *(f"{q}, {which}" for q in QUANTITIES for which in ("printed", "whole", "component"))]
-    whole_same = sum("whole" in str(row["equal"]) for row in rows)
-    tally = f"{whole_same} of {len(rows)} printed numbers are those of the whole graph."
+    met = sum("whole" in row["equal"] for row in rows)
+    tally = f"{met} of {len(rows)} printed numbers are those of the whole graph."
     done = sum(row["largest_component"] != "" for row in rows)
     return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", done, len(rows))
 
@@ -53,12 +55,3 @@ def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str,
         return {}
     sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges}
     return sizes | {"features": graph.num_features, "classes": graph.num_classes}
-
-
-def _equal(paper: float | None, whole: float | None, component: float | None) -> str:
-    same = {"whole": whole, "component": component}
-    return " ".join(name for name, value in same.items() if paper is not None and value == paper)
-
-
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"

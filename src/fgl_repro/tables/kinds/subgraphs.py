@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fgl_repro.config import Config
+from fgl_repro.core.registry import option
+from fgl_repro.data.graph import Graph
+from fgl_repro.fl.metrics import jensen_shannon
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.results import decimal, grid_text
 from fgl_repro.tables.spec import TableSpec, spelled
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from fgl_repro.config import Config
-    from fgl_repro.data.graph import Graph
 
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
 
@@ -37,8 +36,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 for quantity, digits in DIGITS.items():
                     theirs = paper.get((spelled(dataset).lower(), scenario, int(clients), quantity))
                     text = [_rounded(value, digits) for value in (ours.get(quantity), theirs)]
-                    row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "protocol": protocol}
-                    row |= {"dataset": dataset, "scenario": scenario, "clients": clients or "", "quantity": quantity}
+                    row = common.data_head(spec, protocol, dataset) | {"scenario": scenario}
+                    row |= {"clients": clients or "", "quantity": quantity}
                     both, met = "" not in text, text[0] == text[1]
                     rows.append(row | {"value": text[0], "printed": text[1], "equal": int(met) if both else ""})
                     same[quantity] = (same[quantity][0] + (both and met), same[quantity][1] + both)
@@ -54,7 +53,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def _rounded(value: float | None, digits: int) -> str:
     """As the paper rounds: halves up."""
-    return common.decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
+    return decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
 
 
 def graph_of(config: Config) -> Graph | None:
@@ -64,11 +63,6 @@ def graph_of(config: Config) -> Graph | None:
 
 def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
     """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
-    import numpy as np
-
-    from fgl_repro.core.registry import option
-    from fgl_repro.fl.metrics import jensen_shannon
-
     config = common.example(spec, dataset, clients or 1, protocol)
     graph = graph_of(config)
     if graph is None:
@@ -88,8 +82,6 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
 
 def clustering(graph: Graph, block: int = 1000) -> float:
     """Mean over nodes of the share of pairs of neighbours that are joined, 0 with fewer than two (Watts & Strogatz)."""
-    import numpy as np
-
     adjacency = graph.adjacency
     closed = [
         np.asarray((adjacency[k : k + block] @ adjacency).multiply(adjacency[k : k + block]).sum(1)).ravel()

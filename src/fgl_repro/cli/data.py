@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fgl_repro.cli import exit_status
@@ -22,7 +23,7 @@ def _main(argv: Sequence[str] | None) -> int:
         return _list(options.cache)
     action = _fetch if options.command == "fetch" else _check
     names = [name for given in options.names for name in (NAMES if given == "all" else (given,))]
-    return max(exit_status("fgl-data", _bind(action, name, options)) for name in names)
+    return max(exit_status("fgl-data", partial(action, name, options)) for name in names)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,10 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _bind(action: Callable[[str, Path, str], int], name: str, options: argparse.Namespace) -> Callable[[], int]:
-    return lambda: action(name, options.cache, options.features or _form(name))
-
-
 def _form(name: str) -> str:
     """Feature form of a data set in ``conf/dataset``, or that of its class."""
     from fgl_repro.config import build, options
@@ -73,17 +70,19 @@ def _list(cache: Path) -> int:
     return 0
 
 
-def _fetch(name: str, cache: Path, features: str) -> int:
-    graph = load(name, cache, features)
+def _fetch(name: str, options: argparse.Namespace) -> int:
+    features = options.features or _form(name)
+    graph = load(name, options.cache, features)
     print(f"{name}: {graph.num_nodes} nodes, {graph.num_edges} edges, {graph.num_features} features ({features})")
     return 0
 
 
-def _check(name: str, cache: Path, features: str) -> int:
+def _check(name: str, options: argparse.Namespace) -> int:
     from fgl_repro.core.errors import UserError
     from fgl_repro.core.registry import option
     from fgl_repro.data import download as files
 
+    cache, features = options.cache, options.features or _form(name)
     graph = load(name, cache, features)
     good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
     for path in good:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.core import registry
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.store import Source
+from fgl_repro.tables.figures import charts
 from fgl_repro.tables.results import Grid, csv_text, seed_range
 from fgl_repro.tables.spec import TableSpec
 
@@ -62,9 +63,8 @@ class Artifact:
     @property
     def page(self) -> str:
         """Title, how to read it, numbers."""
-        note = ["", self.spec.note] if self.spec.note else []
-        head = [f"# {self.spec.full_title}", "", f"Protocol `{self.protocol}`.", *note]
-        return self.content.page or "\n".join([*head, "", self.content.body]) + "\n"
+        head = [f"# {self.spec.full_title}", f"Protocol `{self.protocol}`.", *filter(None, [self.spec.note])]
+        return self.content.page or "\n\n".join([*head, self.content.body]) + "\n"
 
     @property
     def screen(self) -> str:
@@ -90,14 +90,8 @@ class Artifact:
 
 
 def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:
-    """Fill ``spec`` from whatever records there are.
-
-    Raises:
-        UserError: No module of ``fgl_repro.tables.kinds`` makes ``spec.kind``.
-    """
-    content: Callable[[TableSpec, str, Source], Content] = registry.find(
-        "fgl_repro.tables.kinds", spec.kind, "content", "kind"
-    )
+    """Fill ``spec`` from whatever records there are."""
+    content = registry.find("fgl_repro.tables.kinds", spec.kind, "content", "kind")
     return Artifact(spec, protocol, content(spec, protocol, source))
 
 
@@ -108,8 +102,6 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         write_atomic(folder / name, text)
     drawn: list[Path] = []
     if artifact.content.draw is not None:
-        from fgl_repro.tables.figures import charts
-
         seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
         title = f"{spec.full_title}\nprotocol {artifact.protocol}, mean and one std over {seeds}"
         kinds = ("png", "svg") if artifact.content.grid is None else ("png",)

@@ -124,15 +124,19 @@ def tallies(table: Grid, selection: str) -> list[Tally]:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
+def head(table: Grid, cell: Cell) -> dict[str, Any]:
+    """The first columns of a CSV line about a cell of a grid of accuracies."""
+    where = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name, "protocol": table.protocol}
+    column, row = {"dataset": cell.dataset, "clients": cell.clients}, cell.row
+    return {**where, **column, "method": row.method, "name": row.name, "variant": row.variant}
+
+
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out = []
     for cell, found in table.results.items():
         theirs = reference.of(cell)
-        row: dict[str, Any] = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name}
-        row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
-        row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
-        row |= columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
+        row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
         row["printed_selection"] = table.selection
@@ -174,46 +178,38 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int) -> str:
 def markdown(table: Grid) -> str:
     """The comparison as a page: per method, per column, per cell."""
     spec = table.spec
-    lines = [
+    blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
-        "",
         f"The protocol prints the {ROUNDS[table.selection]}; both rounds are compared. `agrees`: within "
         f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "
         "misprints: shown, never counted.",
-        "",
         "## By method",
-        "",
         _method_grid(table),
-        "",
         "## By column",
-        "",
         "Kendall's tau-b over the methods that both sides have, and whether the same method is best.",
-        "",
         _column_grid(table),
-        "",
         "## By cell",
     ]
     for panel in spec.panels:
-        lines += ["", f"### {panel.name}: {panel.title}", "", _cell_grid(table, panel)]
+        blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel)]
     if spec.differences:
-        lines += ["", "## Differences of rows, in points", "", differences(table)]
-    return "\n".join(lines) + "\n"
+        blocks += ["## Differences of rows, in points", differences(table)]
+    return "\n\n".join(blocks) + "\n"
 
 
 def screen(table: Grid) -> str:
     """The table beside the paper, a column at a time, for a terminal."""
     spec = table.spec
-    lines = [
-        spec.full_title,
-        f"protocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
-        f"seeds {', '.join(map(str, spec.seeds))}",
+    blocks = [
+        f"{spec.full_title}\nprotocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
+        f"seeds {', '.join(map(str, spec.seeds))}"
     ]
     for panel, at in product(spec.panels, spec.places):
         if text := beside(table, panel, *at):
-            lines += ["", f"{panel.title}, {place(*at)}", "", text]
+            blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
-        lines += ["", "Differences of rows, in points", "", differences(table)]
-    return "\n".join(lines)
+        blocks += ["Differences of rows, in points", differences(table)]
+    return "\n\n".join(blocks)
 
 
 def differences(table: Grid) -> str:
@@ -228,15 +224,13 @@ def differences(table: Grid) -> str:
 def _method_grid(table: Grid) -> str:
     heads = ["method", "cells", "agree, best", "mean gap, best", "agree, last", "mean gap, last"]
     body = []
-    for best, last in zip(tallies(table, "best"), tallies(table, "last"), strict=True):
-        body.append([best.name, best.cells, *_share(best), *_share(last)])
+    for both in zip(tallies(table, "best"), tallies(table, "last"), strict=True):
+        line: list[object] = [both[0].name, both[0].cells]
+        for tally in both:
+            agree = "" if tally.mean_absolute is None else f"{tally.agreeing} of {tally.cells}"
+            line += [agree, decimal(tally.mean_absolute, 2)]
+        body.append(line)
     return grid_text(heads, body)
-
-
-def _share(tally: Tally) -> tuple[str, str]:
-    if tally.mean_absolute is None:
-        return "", ""
-    return f"{tally.agreeing} of {tally.cells}", f"{tally.mean_absolute:.2f}"
 
 
 def _column_grid(table: Grid) -> str:

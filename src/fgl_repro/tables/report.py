@@ -28,34 +28,27 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     """
     tables = [item.content.grid for item in filled if item.content.grid is not None]
     others = [item for item in filled if item.content.grid is None]
-    lines = [
+    blocks = [
         f"# {filled[0].spec.display if filled else paper}: how far the numbers come back",
-        "",
         f"Written by `fgl-table publish` from run records; do not edit. A cell agrees if it is within "
         f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "
         "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
         "rank agreement of the methods, averaged over columns (data set and client count).",
     ]
     for selection, name in ROUNDS.items():
-        lines += ["", f"## Panels, {name}", "", _panels(tables, selection)]
-    lines += ["", "## Does the paper's own method win?", "", _wins(tables)]
-    lines += ["", "## Methods, best validation round", "", "Cells that agree, and the mean gap in points.", ""]
-    lines += [_methods(tables)]
-    lines += ["", "## Mean over all columns, best validation round", ""]
-    lines += [
-        "Percent, ours / paper (columns): plain means over the data sets and client counts that both have.",
-        "",
-        _means(tables),
-    ]
+        blocks += [f"## Panels, {name}", _panels(tables, selection)]
+    blocks += ["## Does the paper's own method win?", _wins(tables)]
+    blocks += ["## Methods, best validation round", "Cells that agree, and the mean gap in points.", _methods(tables)]
+    blocks += ["## Mean over all columns, best validation round"]
+    blocks += ["Percent, ours / paper (columns): plain means over the data sets and client counts that both have."]
+    blocks += [_means(tables)]
     for table in tables:
         if table.spec.differences:
             head = f"## {table.spec.heading}: differences of rows in points, protocol `{table.protocol}`"
-            lines += ["", head, "", compare.differences(table)]
-    lines += _others(others)
-    if source is not None:
-        lines += ["", "## Time", "", _time(tables, source)]
-    lines += ["", "Cell by cell: `compare_*.md` in the folder of each protocol.", ""]
-    return "\n".join(lines)
+            blocks += [head, compare.differences(table)]
+    blocks += _others(others)
+    blocks += ["## Time", _time(tables, source)] if source is not None else []
+    return "\n\n".join([*blocks, "Cell by cell: `compare_*.md` in the folder of each protocol."]) + "\n"
 
 
 def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:
@@ -138,17 +131,17 @@ def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
 
 def _others(artifacts: Sequence[Artifact]) -> list[str]:
     """Tables of other numbers and figures, each once; protocols that give the same share a heading."""
-    lines: list[str] = []
+    blocks: list[str] = []
     note = ""
     for spec in dict.fromkeys(item.spec for item in artifacts):
         texts: dict[str, list[str]] = {}
         for item in (item for item in artifacts if item.spec == spec):
             texts.setdefault(_short(item), []).append(f"`{item.protocol}`")
-        lines += ["", f"## {spec.heading}: {spec.title}", *(["", spec.note] if spec.note not in ("", note) else [])]
+        blocks += [f"## {spec.heading}: {spec.title}", *([spec.note] if spec.note not in ("", note) else [])]
         note = spec.note
         for text, protocols in texts.items():
-            lines += ["", f"Protocol {', '.join(protocols)}:", "", text]
-    return lines
+            blocks += [f"Protocol {', '.join(protocols)}:", text]
+    return blocks
 
 
 def _short(artifact: Artifact) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -75,10 +75,7 @@ class Grid:
 
     def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
-        cells = set(part.cells())
-        return Grid(
-            part, self.protocol, self.selection, self.ddof, {c: r for c, r in self.results.items() if c in cells}
-        )
+        return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
+
+from fgl_repro.core.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,13 +72,8 @@ def legend(figure: Figure) -> None:
     labels = list(dict.fromkeys(label for _, label in pairs))
     longest = max(map(len, labels), default=1)
     columns = int(figure.get_figwidth() * 12 / (longest + 8))  # twelve letters an inch, eight for the mark
-    figure.legend(
-        [named[label] for label in labels],
-        labels,
-        loc="outside lower center",
-        ncols=min(4, max(1, columns)),
-        frameon=False,
-    )
+    handles = [named[label] for label in labels]
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, columns)), frameon=False)
 
 
 def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, kinds: Sequence[str]) -> list[Path]:
@@ -94,12 +91,11 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
     draw(figure)
     width = int(11 * figure.get_figwidth())
     figure.suptitle("\n".join(fill(line, width) for line in title.splitlines()), fontsize=10.5)
-    folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     files = [folder / f"{stem}.{kind}" for kind in kinds]
     for kind, path in zip(kinds, files, strict=True):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        drawn = BytesIO()
         with matplotlib.rc_context({"svg.hashsalt": stem, "svg.fonttype": "none"}):
-            figure.savefig(temporary, format=kind, metadata=metadata[kind])
-        os.replace(temporary, path)
+            figure.savefig(drawn, format=kind, metadata=metadata[kind])
+        write_atomic(path, drawn.getvalue())
     return files

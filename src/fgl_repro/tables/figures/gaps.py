@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from fgl_repro.tables import compare, reference
@@ -17,7 +18,7 @@ WIDEST = 20.0  # points at which colours end
 
 def draw(figure: Figure, table: Grid) -> None:
     """A chart a panel: methods down, data sets and client counts across, ours minus the printed number."""
-    spec, columns = table.spec, len(table.spec.datasets) * len(table.spec.clients)
+    spec, columns = table.spec, len(table.spec.places)
     height = 0.24 * len(spec.rows) + 1.1
     figure.set_size_inches(max(0.52 * columns + 3.2, 6.4), height * len(spec.panels) + 0.7)
     grid = figure.subplots(len(spec.panels), 1, squeeze=False)
@@ -32,27 +33,19 @@ def draw(figure: Figure, table: Grid) -> None:
 
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
     spec = table.spec
-    places = [(dataset, clients) for dataset in spec.datasets for clients in spec.clients]
-    chart.set_xlim(-0.5, len(places) - 0.5)
-    chart.set_ylim(len(spec.rows) - 0.5, -0.5)
-    for y, row in enumerate(spec.rows):
-        for x, (dataset, clients) in enumerate(places):
-            cell = Cell(panel, row, dataset, clients)
-            gap = compare.difference(reference.of(cell), table.results[cell].at(table.selection))
-            if gap.points is None:
-                continue
-            suspect = gap.verdict == "suspect"
-            if not suspect:
-                chart.imshow(
-                    [[gap.points]],
-                    cmap="RdBu_r",
-                    vmin=-WIDEST,
-                    vmax=WIDEST,
-                    extent=(x - 0.5, x + 0.5, y + 0.5, y - 0.5),
-                )
-            color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"
-            text = f"({gap.points:+.0f})" if suspect else f"{gap.points:+.1f}"
-            chart.text(x, y, text, ha="center", va="center", fontsize=6.5, color=color)
+    places = spec.places
+    for (y, row), (x, at) in product(enumerate(spec.rows), enumerate(places)):
+        cell = Cell(panel, row, *at)
+        gap = compare.difference(reference.of(cell), table.results[cell].at(table.selection))
+        if gap.points is None:
+            continue
+        suspect = gap.verdict == "suspect"
+        if not suspect:
+            extent = (x - 0.5, x + 0.5, y + 0.5, y - 0.5)
+            chart.imshow([[gap.points]], cmap="RdBu_r", vmin=-WIDEST, vmax=WIDEST, extent=extent)
+        color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"
+        text = f"({gap.points:+.0f})" if suspect else f"{gap.points:+.1f}"
+        chart.text(x, y, text, ha="center", va="center", fontsize=6.5, color=color)
     chart.set_aspect("auto")
     chart.set_xlim(-0.5, len(places) - 0.5)
     chart.set_ylim(len(spec.rows) - 0.5, -0.5)

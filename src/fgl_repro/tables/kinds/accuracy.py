@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, results
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import ROUNDS, Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
 from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
@@ -26,16 +24,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         f"compare_{spec.table}.md": comparison,
     }
 
-    def draw(figure: Figure) -> None:
-        from fgl_repro.tables.figures import gaps
-
-        gaps.draw(figure, table)
-
     return Content(
         long_rows(table),
         comparison.partition("## By cell")[0].rstrip(),
         *results.tally(table),
-        draw=draw,
+        draw=lambda figure: gaps.draw(figure, table),
         page=markdown(table),
         screen=compare.screen(table),
         files=files,
@@ -45,14 +38,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def long_rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell and selection."""
-    spec = table.spec
     rows = []
     for (cell, found), selection in product(table.results.items(), ("best", "last")):
         value = found.at(selection)
-        row: dict[str, Any] = {"paper": spec.paper, "table": spec.table, "panel": cell.panel.name}
-        row |= {"protocol": table.protocol, "dataset": cell.dataset, "clients": cell.clients}
-        row |= {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
-        row |= {"probe": cell.panel.probe, "metric": spec.metric, "selection": selection}
+        row = compare.head(table, cell)
+        row |= {"probe": cell.panel.probe, "metric": table.spec.metric, "selection": selection}
         row |= {"printed": int(selection == table.selection), **columns_of(value, 6, "mean", "std")}
         row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
         rows.append(row | {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)})
@@ -105,25 +95,24 @@ def markdown(table: Grid) -> str:
     """The table as a page: one grid a panel and data set group, at both rounds."""
     spec = table.spec
     unit = "percent" if spec.format == "percent" else "fractions"
-    page = [
+    blocks = [
         f"# {spec.full_title}",
-        "",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {ROUNDS[table.selection]}. "
         "`[n of m]`: seeds are missing; blank: not run.",
+        *([spec.note] if spec.note else []),
     ]
-    page += ["", spec.note] if spec.note else []
     for selection in _both(table):
-        page += ["", f"## At the {ROUNDS[selection]}"]
+        blocks.append(f"## At the {ROUNDS[selection]}")
         if spec.columns == "panels":
             heads = ["method", *(panel.title for panel in spec.panels)]
             for at in spec.places:
-                page += ["", f"### {place(*at)}", "", grid_text(heads, _across_panels(table, *at, selection))]
+                blocks += [f"### {place(*at)}", grid_text(heads, _across_panels(table, *at, selection))]
             continue
         for panel in spec.panels:
-            page += ["", f"### {panel.name}: {panel.title}"]
+            blocks.append(f"### {panel.name}: {panel.title}")
             for dataset in spec.datasets:
                 heads = ["method", *(place(dataset, clients) for clients in spec.clients)]
                 across = [(panel, dataset, clients) for clients in spec.clients]
-                page += ["", grid_text(heads, lines(table, across, selection))]
-    return "\n".join(page) + "\n"
+                blocks.append(grid_text(heads, lines(table, across, selection)))
+    return "\n\n".join(blocks) + "\n"

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.kinds import probes
-from fgl_repro.tables.kinds.accuracy import long_rows
-from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.kinds import accuracy
+from fgl_repro.tables.results import ROUNDS, Grid, grid_text
+from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SPREAD = 0.6  # of the distance between two probes, shared by the variants
+CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
+
+Series = tuple[str, list[tuple[Panel, Row]]]
+"""A label, and what stands at x = 0, 1, ..."""
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
@@ -19,8 +30,54 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     series = [(row.label, [(panel, row) for panel in spec.panels]) for row in spec.rows]
     across = [panel.title for panel in spec.panels]
     return Content(
-        long_rows(table),
-        probes.body(table),
+        accuracy.long_rows(table),
+        body(table),
         *tables.tally(table),
-        draw=lambda figure: probes.draw(figure, table, charts.dots, series, across, spread=SPREAD),
+        draw=lambda figure: draw(figure, table, charts.dots, series, across, spread=SPREAD),
     )
+
+
+def body(table: Grid) -> str:
+    """Rows down, panels across, a grid for each data set and client count, at the protocol's round."""
+    heads = ["", *(panel.title for panel in table.spec.panels)]
+    parts = [f"Accuracy in percent, {ROUNDS[table.selection]}, mean and std over seeds."]
+    for at in table.spec.places:
+        lines = accuracy.lines(table, [(panel, *at) for panel in table.spec.panels], table.selection)
+        parts.append(f"### {place(*at)}\n\n{grid_text(heads, lines)}")
+    return "\n\n".join(parts)
+
+
+def draw(
+    figure: Figure,
+    table: Grid,
+    mark: Callable[..., None],
+    series: Sequence[Series],
+    across: Sequence[str],
+    xlabel: str = "",
+    spread: float = 0.0,
+) -> None:
+    """A chart for each data set and client count, in a line: mean and std in percent, nothing where nothing ran.
+
+    Args:
+        mark: ``charts.dots`` or ``charts.band``.
+        across: What x = 0, 1, ... are called.
+        xlabel: What they are together.
+        spread: Part of the distance between two x which the series share.
+    """
+    places = table.spec.places
+    figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
+    row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
+    drawn = {}
+    for at, (number, (_, line)) in product(places, enumerate(series)):
+        shift = spread * ((number + 0.5) / len(series) - 0.5)
+        found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
+        drawn[at, number] = [(x, 100 * stat.mean, 100 * (stat.std or 0.0)) for x, stat in found if stat is not None]
+    heights = [mean for points in drawn.values() for _, mean, _ in points]
+    whole = max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
+    for chart, at in zip(row, places, strict=True):
+        for number, (label, _) in enumerate(series):
+            mark(chart, drawn[at, number], number, label)
+        charts.tidy(chart, xlabel, "accuracy (%)" if chart is row[0] else "", place(*at), whole=whole)
+        chart.set_xticks(range(len(across)), across)
+        chart.set_xlim(-0.5, len(across) - 0.5)
+    charts.legend(figure)

@@ -107,9 +107,14 @@ def world_of(config: Config) -> World | None:
     axes = {part.axis: part.identity() for part in (dataset, config.partitioner, config.setting)}
     key = digest(axes | {"split": [*drawn.ratios, drawn.seed, drawn.source], "cache": config.paths.cache})
     if key not in _WORLDS:
-        graph = graph_of(dataset.name, dataset.features, dataset.component, config.paths.cache)
+        graph = graph_for(config)
         _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, drawn)
     return _WORLDS[key]
+
+
+def graph_for(config: Config) -> Graph | None:
+    """The graph that runs of ``config`` use, or None where no source has it."""
+    return graph_of(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
 
 
 @cache

@@ -14,7 +14,7 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.kinds import common, probes
+from fgl_repro.tables.kinds import bars, common
 from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
 from fgl_repro.tables.spec import Cell, Row, TableSpec, swept
@@ -34,9 +34,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     across, label = [str(row.overrides[axis]) for row in swept_rows], str(spec.option("label"))
     return Content(
         rows,
-        probes.body(points),
+        bars.body(points),
         *tables.tally(points),
-        draw=lambda figure: probes.draw(figure, points, charts.band, series, across, label),
+        draw=lambda figure: bars.draw(figure, points, charts.band, series, across, label),
     )
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from fgl_repro.config import Config
 from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.metrics import jensen_shannon
@@ -24,7 +23,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
-    absent = [dataset for dataset in spec.datasets if graph_of(common.example(spec, dataset, 1, protocol)) is None]
+    absent = [name for name in spec.datasets if common.graph_for(common.example(spec, name, 1, protocol)) is None]
     blank = [f"{spelled(name)} is left blank: no raw files (`fgl-data check {name}` says why)." for name in absent]
     for scenario, said in spec.option("scenarios").items():
         body: list[list[object]] = []
@@ -56,15 +55,10 @@ def _rounded(value: float | None, digits: int) -> str:
     return decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
 
 
-def graph_of(config: Config) -> Graph | None:
-    """The graph that runs use, or None where no source has it."""
-    return common.graph_of(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
-
-
 def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
     """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
     config = common.example(spec, dataset, clients or 1, protocol)
-    graph = graph_of(config)
+    graph = common.graph_for(config)
     if graph is None:
         return {}
     if not clients:

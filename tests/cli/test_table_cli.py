@@ -115,6 +115,22 @@ def test_a_table_without_curves_does_its_runs_again(
     assert capsys.readouterr().out == ""
 
 
+def test_a_published_run_without_curves_is_done_where_one_of_several_tables_needs_them(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg", "--seeds", "0")
+    assert call(tmp_path, "run", "table5", *corner) == 0
+    assert call(tmp_path, "publish", "table5", "--only-records") == 0
+    for path in (tmp_path / "records").iterdir():  # a fresh clone
+        path.unlink()
+    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": [load("table5"), load("table6")]})
+    capsys.readouterr()
+    assert call(tmp_path, "run", "fedlog", *corner) == 0
+    out, err = capsys.readouterr()
+    assert "1 runs done, 0 found" in out
+    assert "are taken from the published" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -134,20 +134,16 @@ def _read(
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
     """Runs with the device and threads of the command line, less those that are published (unless ``--fresh``)."""
-    if not args.fresh:
-        known, own = archive(args, paper, lenient=True), store(args)
-        taken = {
-            key
-            for config in configs
-            if not own.path(key := key_of(config)).exists() and known.enough(key, config.runtime.curves)
-        }
-        if taken:
-            place, _ = packed(args, paper)
-            print(
-                f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr
-            )
-        configs = [config for config in configs if key_of(config) not in taken]
-    return prepared(configs, args)
+    known, own = archive(args, paper, lenient=True), store(args)
+    left = [
+        config
+        for config in configs
+        if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
+    ]
+    if taken := set(map(key_of, configs)) - set(map(key_of, left)):
+        place, _ = packed(args, paper)
+        print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
+    return prepared(left, args)
 
 
 def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:

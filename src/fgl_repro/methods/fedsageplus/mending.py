@@ -83,15 +83,18 @@ class MendedGraph:
         column, rank = outer.slot[at] % outer.width, np.arange(hung.nnz) - hung.indptr[at]
         places = graph.owner[close] * width + real.slot % real.width
         made = graph.owner[rows[at]] * width + real.width + column * self.slots + rank
-        nodes = np.concatenate([close, rows[at]])
-        inner = Padded(nodes, np.concatenate([places, made]), graph.num_clients, width)
+        nodes, slot = np.concatenate([close, rows[at]]), np.concatenate([places, made])
+        order = np.argsort(slot)
+        inner = Padded(nodes[order], slot[order], graph.num_clients, width)
         of_real, of_made = self.inputs
-        dense, sparse = _inputs(sp.csr_matrix(sp.vstack([of_real[close], of_made[hung.indices]])), inner, device)
-        mean = sp.diags_array(self.scale[rows]) @ sp.hstack([links[:, close], hung[:, hung.indices]])
+        inputs = sp.csr_matrix(sp.vstack([of_real[close], of_made[hung.indices]]))[order].sorted_indices()
+        thin = inputs.nnz < views_of.SPARSE_BELOW * inner.size * inputs.shape[1]
+        links = sp.hstack([links[:, close], hung[:, hung.indices]], format="csr")[:, order]
+        mean = sp.diags_array(self.scale[rows]) @ links
         tensor = partial(torch.as_tensor, device=device)
         return SageView(
-            dense=dense,
-            sparse=sparse,
+            dense=None if thin else DenseOp(tensor(inner.scatter(inputs.toarray()))),
+            sparse=SparseOp.of(views_of.blocks(inputs, inner, graph), device) if thin else None,
             inner=None,
             outer=SparseOp.of(outer.place(mean, inner), device),
             root=tensor(outer.scatter(places[np.searchsorted(close, rows)]).ravel()),
@@ -144,16 +147,3 @@ def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
 def _some(degree: np.ndarray) -> np.ndarray:
     """Degrees, at least 1, as a column ``[n, 1]``."""
     return np.asarray(np.maximum(degree, 1)[:, None], dtype=np.float32)
-
-
-def _inputs(inputs: sp.csr_matrix, nodes: Padded, device: torch.device) -> tuple[DenseOp | None, SparseOp | None]:
-    """Rows ``[m, 2d]`` at the places of ``nodes``, zero elsewhere; sparse, client k's in column block k."""
-    columns = inputs.shape[1]
-    if inputs.nnz >= views_of.SPARSE_BELOW * nodes.size * columns:
-        return DenseOp(torch.from_numpy(nodes.scatter(inputs.toarray())).to(device)), None
-    coo = sp.coo_array(inputs)
-    row = nodes.slot[coo.row]
-    shape = (nodes.size, nodes.clients * columns)
-    return None, SparseOp.of(
-        sp.csr_matrix((coo.data, (row, row // nodes.width * columns + coo.col)), shape=shape), device
-    )

@@ -44,10 +44,7 @@ class Locals:
         owner, features = graph.owner[self.nodes] - clients[0], graph.base.features[graph.node[self.nodes]]
         self.features: Tensor | SparseOp
         if views_of.thin(features):
-            (n, d), indptr = features.shape, features.indptr
-            columns = features.indices + np.repeat(owner * d, np.diff(indptr))
-            blocks = sp.csr_matrix((features.data, columns, indptr), shape=(n, self.clients * d))
-            self.features = SparseOp.of(blocks, device)
+            self.features = SparseOp.of(views_of.by_client(features, owner, self.clients), device)
         else:
             self.features = torch.from_numpy(features.toarray()).to(device)
         self.owner = torch.from_numpy(owner).to(device)

@@ -1,0 +1,103 @@
+"""Does a printed number come back? Verdicts from prediction intervals, for one cell and for many at once.
+
+Our runs of a cell are draws of whatever their seeds draw: under a protocol that redraws splits, of split and seed, as
+the printed number is a draw of the authors' split and seeds. If printed number and runs stem from one normal
+distribution, ``(printed - mean) / (s sqrt(1 + 1/n))`` has Student's t distribution with n - 1 degrees of freedom (Hahn
+and Meeker, Statistical Intervals, 1991), whence interval and p-value. Which cells differ is decided for all cells of a
+question together, so that among those said to differ a twentieth at most is expected to be there by chance (Benjamini
+and Hochberg, 1995).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEVEL = 0.05
+"""Share of cells said to differ that may be there by chance, and one minus the coverage of intervals."""
+
+POINTS = 3.0
+"""Largest gap, in points, at which a number counts as reproduced."""
+
+REPRODUCED, WITHIN, DIFFERS, NOTHING = "reproduced", "within the spread", "differs", "no evidence"
+VERDICTS = (REPRODUCED, WITHIN, DIFFERS, NOTHING)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One printed number and the runs beside it, in points.
+
+    Attributes:
+        gap: Mean of our runs minus the printed number; None where one of the two is missing.
+        half: Half the width of the 95 % prediction interval around our mean; None for fewer than two runs.
+        p: Probability of a gap at least as large if printed number and runs have one distribution; None likewise.
+        silent: Why the cell can say nothing, if so.
+    """
+
+    gap: float | None = None
+    half: float | None = None
+    p: float | None = None
+    silent: str = ""
+
+
+def evidence(runs: Sequence[float], printed: float | None, *, misprint: bool = False, chance: float = 0.0) -> Evidence:
+    """What runs of a cell say about its printed number.
+
+    Args:
+        runs: Accuracies, fractions, one a run.
+        printed: The paper's mean, a fraction; None where nothing is printed.
+        misprint: Whether the printed number is taken for one.
+        chance: Accuracy of guessing. Where neither side is above it, agreement is free.
+    """
+    if printed is None or not runs:
+        return Evidence(silent="not printed" if printed is None else "not run")
+    ours = 100 * np.asarray(runs, dtype=float)
+    gap = float(ours.mean()) - 100 * printed
+    if len(ours) < 2:
+        return Evidence(gap, silent="a single run")
+    from scipy.stats import t
+
+    spread = float(ours.std(ddof=1)) * math.sqrt(1 + 1 / len(ours))
+    half = float(t.ppf(1 - LEVEL / 2, len(ours) - 1)) * spread
+    p = 2 * float(t.sf(abs(gap) / spread, len(ours) - 1)) if spread else float(abs(gap) < 1e-9)
+    silent = "misprint" if misprint else "chance" if max(ours.mean(), 100 * printed) <= 100 * chance else ""
+    return Evidence(gap, half, p, silent)
+
+
+def differing(p: Sequence[float]) -> np.ndarray:
+    """Which hypotheses are rejected at a false discovery rate of LEVEL, bool ``[len(p)]`` (Benjamini and Hochberg)."""
+    order = np.argsort(p)
+    below = np.flatnonzero(np.asarray(p)[order] <= LEVEL * np.arange(1, len(p) + 1) / max(len(p), 1))
+    out = np.zeros(len(p), dtype=bool)
+    out[order[: below[-1] + 1 if len(below) else 0]] = True
+    return out
+
+
+def verdicts(cells: Sequence[Evidence]) -> list[str]:
+    """The verdict on each of the cells that answer one question together.
+
+    ``differs`` if its p-value is rejected among theirs, else ``reproduced`` if the gap is at most POINTS, else ``within
+    the spread``: the runs scatter too widely to tell. ``no evidence`` if it is silent.
+    """
+    speaking = [i for i, cell in enumerate(cells) if not cell.silent and cell.p is not None]
+    rejected = set(np.flatnonzero(differing([cells[i].p or 0.0 for i in speaking])))
+    out = [NOTHING] * len(cells)
+    for place, i in enumerate(speaking):
+        near = abs(cells[i].gap or 0.0) <= POINTS
+        out[i] = DIFFERS if place in rejected else REPRODUCED if near else WITHIN
+    return out
+
+
+def power(runs: int, std: float, points: float) -> float:
+    """Probability that a printed number ``points`` off the truth falls outside the 95 % interval of so many runs.
+
+    Args:
+        std: Of a single run, in points; the printed number is one draw, too.
+    """
+    from scipy.stats import ncf, t
+
+    edge, shift = t.ppf(1 - LEVEL / 2, runs - 1), points / (std * math.sqrt(1 + 1 / runs))
+    return float(ncf.sf(edge**2, 1, runs - 1, shift**2))  # the square of a noncentral t

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from fgl_repro.tables.verdict import DIFFERS, LEVEL, NOTHING, REPRODUCED, WITHIN, differing, evidence, power, verdicts
+from fgl_repro.tables.reference import Reference
+from fgl_repro.tables.results import stat
+from fgl_repro.tables.verdict import (
+    DIFFERS,
+    LEVEL,
+    NOTHING,
+    REPRODUCED,
+    WITHIN,
+    Evidence,
+    differing,
+    evidence,
+    power,
+    verdicts,
+)
 
 CLOSE = [0.80, 0.81, 0.82, 0.81, 0.80]
 WIDE = [0.40, 0.80, 0.60, 0.75, 0.45]
+
+
+def of(runs: list[float], printed: float | None, note: str = "", chance: float = 0.0, ddof: int = 0) -> Evidence:
+    theirs = None if printed is None else Reference(printed, None, note)
+    return evidence(theirs, stat(runs, ddof), ddof, chance)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +38,7 @@ WIDE = [0.40, 0.80, 0.60, 0.75, 0.45]
         (CLOSE, 0.90, {}, DIFFERS),
         (WIDE, 0.61, {}, REPRODUCED),
         (WIDE, 0.75, {}, WITHIN),
-        (CLOSE, 0.81, {"misprint": True}, NOTHING),
+        (CLOSE, 0.81, {"note": "suspect: copied"}, NOTHING),
         (CLOSE, None, {}, NOTHING),
         ([], 0.81, {}, NOTHING),
         ([0.81], 0.81, {}, NOTHING),
@@ -27,21 +47,22 @@ WIDE = [0.40, 0.80, 0.60, 0.75, 0.45]
         ([0.5, 0.5], 0.5, {}, REPRODUCED),
     ],
 )
-def test_verdict_on_a_cell(runs: list[float], printed: float | None, said: dict[str, float], verdict: str) -> None:
-    assert verdicts([evidence(runs, printed, **said)]) == [verdict]  # type: ignore[arg-type]
+def test_verdict_on_a_cell(runs: list[float], printed: float | None, said: dict[str, Any], verdict: str) -> None:
+    assert verdicts([of(runs, printed, **said)]) == [verdict]
 
 
 def test_the_interval_is_students() -> None:
     """Five runs with std 1: t(4) at 97.5 % is 2.776, times sqrt(6/5)."""
     runs = 0.5 + 0.01 * np.array([-1, -1, 0, 1, 1])
-    found = evidence(runs.tolist(), 0.5)
+    found = of(runs.tolist(), 0.5)
+    assert found == of(runs.tolist(), 0.5, ddof=1), "whichever std the protocol prints"
     assert found.half == pytest.approx(2.776 * np.sqrt(6 / 5), abs=1e-3)
     edge = 0.5 + found.half / 100
-    assert evidence(runs.tolist(), edge).p == pytest.approx(LEVEL)
+    assert of(runs.tolist(), edge).p == pytest.approx(LEVEL)
 
 
 def test_why_a_cell_is_silent() -> None:
-    whys = [evidence(*cell).silent for cell in (([], 0.5), ([0.5], None), ([0.5], 0.5))]
+    whys = [of(*cell).silent for cell in (([], 0.5), ([0.5], None), ([0.5], 0.5))]
     assert whys == ["not run", "not printed", "a single run"]
 
 
@@ -79,7 +100,7 @@ def simulated(rng: np.random.Generator, shift: float, cells: int = 1000, runs: i
 
 def test_a_paper_drawn_from_our_own_distribution_differs_at_the_stated_rate() -> None:
     papers = [simulated(np.random.default_rng(seed), 0.0) for seed in range(3)]
-    found = [[evidence(cell[:-1], cell[-1]) for cell in paper] for paper in papers]
+    found = [[of(cell[:-1], cell[-1]) for cell in paper] for paper in papers]
     rates = [np.mean([(cell.p or 0) < LEVEL for cell in paper]) for paper in found]
     assert rates == pytest.approx([LEVEL] * 3, abs=4 * np.sqrt(LEVEL * (1 - LEVEL) / 1000))
     assert np.mean([verdicts(paper).count(DIFFERS) for paper in found]) < 0.002 * 1000  # corrected
@@ -88,6 +109,6 @@ def test_a_paper_drawn_from_our_own_distribution_differs_at_the_stated_rate() ->
 @pytest.mark.parametrize("std", [1.0, 3.0])
 def test_ten_points_off_are_found_with_the_stated_power(std: float) -> None:
     draws = 0.5 + std / 100 * np.random.default_rng(1).standard_normal((1000, 6))
-    outside = [(evidence(cell[:-1].tolist(), cell[-1] + 0.1).p or 0) < LEVEL for cell in draws]
+    outside = [(of(cell[:-1].tolist(), cell[-1] + 0.1).p or 0) < LEVEL for cell in draws]
     assert np.mean(outside) == pytest.approx(power(5, std, 10.0), abs=0.06)
     assert power(5, 1.0, 10.0) > 0.99 > power(5, 3.0, 10.0) > 0.5

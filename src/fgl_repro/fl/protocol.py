@@ -38,6 +38,7 @@ class Protocol(Axis):
         features, component: Form of the data that the paper uses; the data sets take theirs from here.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
         ddof: Delta degrees of freedom of the printed std.
+        fitted: Data sets whose printed numbers were seen when a method's settings were chosen: ``{method: [...]}``.
         seeds: Run seeds that its tables ask for; empty: those that each table names.
         tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.
     """
@@ -64,6 +65,7 @@ class Protocol(Axis):
     component: str = how("largest")
     selection: str = how("best_validation")
     ddof: int = how(0)
+    fitted: dict[str, list[str]] = field(default_factory=dict, metadata={"science": False})
     seeds: list[int] = field(default_factory=list, metadata={"science": False})
     tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
 

@@ -6,19 +6,24 @@ A printed number whose note starts with ``suspect`` (a misprint, by its referenc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
+
+from fgl_repro.data.catalog import NAMES, facts
 from fgl_repro.tables import reference
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
-from fgl_repro.tables.spec import Cell, Panel, place, spelled
+from fgl_repro.tables.spec import ACCURACY, Cell, Panel, place, spelled
+from fgl_repro.tables.verdict import NOTHING, REPRODUCED, VERDICTS, Evidence, evidence, verdicts
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
 POOLED_STDS = 2.0
 COUNTED = ("agrees", "differs")
+HEADS = ("cells", *VERDICTS, "reproduced of told", "looked at", "not looked at", "old rule", "tau")
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,26 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
 
 
+def judged(table: Grid, selection: str) -> dict[Cell, tuple[Evidence, str]]:
+    """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
+    found = {}
+    for cell, result in table.results.items():
+        chance = 1 / facts(cell.dataset).classes if cell.dataset in NAMES and table.spec.metric == ACCURACY else 0.0
+        found[cell] = evidence(reference.of(cell), result.at(selection), table.ddof, chance)
+    return dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
+
+
+def speaking(table: Grid) -> set[Cell]:
+    """One cell for each printed number: the first row that ran, in the table's order, and the first client count."""
+    first: dict[object, Cell] = {}
+    for cell, found in table.results.items():
+        if (place := reference.where(cell)) is not None:
+            other = first.setdefault((cell.panel, place), cell)
+            if table.results[other].best is None and found.best is not None:
+                first[cell.panel, place] = cell
+    return set(first.values())
+
+
 def columns(table: Grid, selection: str) -> list[Column]:
     """Rank agreement of each column."""
     out = []
@@ -121,6 +146,34 @@ def tallies(table: Grid, selection: str) -> list[Tally]:
     return out
 
 
+def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """How printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
+
+    Of those that count: cells by verdict; the share reproduced of those that can say something, apart for data sets
+    that were looked at when settings were chosen and for others; agreement by the old rule; median tau of the columns.
+    """
+    once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
+    at = {id(line): line[f"{line['printed_selection']}_judgement"] for line in once}
+    old = [line[f"{line['printed_selection']}_verdict"] for line in once]
+    out: dict[str, object] = {"cells": len(once)}
+    out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
+    for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
+        telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
+        out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
+    out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
+    places: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for line in (line for line, verdict in zip(once, old, strict=True) if verdict in COUNTED):
+        place = line["panel"], line["dataset"], str(line["clients"])
+        means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
+        places.setdefault(place, []).append(means)
+    taus = [found for pairs in places.values() if (found := tau(pairs)) is not None]
+    return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
+
+
+def _fitted(lines: Sequence[Mapping[str, Any]], fitted: int) -> list[Mapping[str, Any]]:
+    return [line for line in lines if int(line["fitted"]) == fitted]
+
+
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
@@ -133,19 +186,24 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
-    out = []
+    out, once = [], speaking(table)
+    verdict = {selection: judged(table, selection) for selection in ROUNDS}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
         row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
-        row["printed_selection"] = table.selection
-        for selection in ("best", "last"):
+        row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
+        row |= {"draws": "splits and seeds" if table.redraw else "seeds", "printed_selection": table.selection}
+        for selection in ROUNDS:
             ours = found.at(selection)
             gap = difference(theirs, ours)
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
             row |= {f"{selection}_points": decimal(gap.points, 2), f"{selection}_stds": decimal(gap.stds, 2)}
             row[f"{selection}_verdict"] = gap.verdict
+            shown, judgement = verdict[selection][cell]
+            row |= {f"{selection}_half": decimal(shown.half, 2), f"{selection}_p": decimal(shown.p, 4)}
+            row |= {f"{selection}_judgement": judgement, f"{selection}_silent": shown.silent}
         out.append(row)
     return out
 

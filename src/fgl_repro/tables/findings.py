@@ -38,6 +38,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
+from fgl_repro.tables import compare
 from fgl_repro.tables.compare import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
@@ -216,18 +217,24 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
 
 
 def _board(every: dict[str, Published]) -> str:
-    """A line for each paper and protocol: cells compared at the round that the protocol prints, runs and hours."""
-    body = []
+    """A line for each paper, table and protocol: its printed accuracies by verdict."""
+    body: list[list[object]] = []
     for paper, published in every.items():
-        for protocol in sorted({row["protocol"] for row in published.cells}):
-            at = next(row["printed_selection"] for row in published.cells if row["protocol"] == protocol)
-            own = [row for row in published.cells if row["protocol"] == protocol and row[f"{at}_verdict"] in COUNTED]
-            gap = np.mean([abs(float(row[f"{at}_points"])) for row in own])
-            hours = [r.seconds["total"] / 3600 for r in published.records.values() if r.protocol == protocol]
-            numbers = [len(own), sum(row[f"{at}_verdict"] == "agrees" for row in own), f"{gap:.1f}"]
-            links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [tables]({paper}/{protocol})"
-            body.append([papers()[paper], f"`{protocol}`", links, *numbers, len(hours), f"{sum(hours):.1f}"])
-    return grid_text(["paper", "protocol", "read", "cells", "agree", "gap", "runs", "hours"], body, numbers_from=3)
+        for table, protocol in dict.fromkeys((line["table"], line["protocol"]) for line in published.cells):
+            own = [line for line in published.cells if (line["table"], line["protocol"]) == (table, protocol)]
+            page = f"{paper}/{protocol}/compare_{table}.md"
+            body.append([f"{papers()[paper]} [{table}]({page})", f"`{protocol}`", *compare.shares(own).values()])
+    return grid_text(["table", "protocol", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), numbers_from=2)
+
+
+def _effort(every: dict[str, Published]) -> str:
+    """A line for each paper: where to read, its runs, and their hours."""
+    body: list[list[object]] = []
+    for paper, published in every.items():
+        hours = [record.seconds["total"] / 3600 for record in published.records.values()]
+        links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [runs]({paper}/runs.csv)"
+        body.append([papers()[paper], links, len(hours), f"{sum(hours):.1f}"])
+    return grid_text(["paper", "read", "runs", "hours"], body, numbers_from=2)
 
 
 def pages(results: Path) -> dict[Path, str]:
@@ -236,6 +243,7 @@ def pages(results: Path) -> dict[Path, str]:
     head, out = "<!-- Written from {}; do not edit. -->\n\n", {}
     if (template := results / "README.md.in").exists():
         text = template.read_text(encoding="utf-8").replace("{scoreboard}", _board(every))
+        text = text.replace("{effort}", _effort(every))
         out[results / "README.md"] = head.format(template.name) + text
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():

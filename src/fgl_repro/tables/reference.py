@@ -102,8 +102,14 @@ def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
     return accuracies(where.file, where.setting or panel.probe, where.rows) if where else {}
 
 
-def of(cell: Cell) -> Reference | None:
-    """The paper's number for a cell, if it has one."""
+def where(cell: Cell) -> tuple[str, int, str] | None:
+    """Data set, clients (0: one number for all of them) and method by which the paper prints a number for a cell."""
     found = of_panel(cell.panel)
     places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
-    return next((found[place] for place in places if place in found), None)
+    return next((place for place in places if place in found), None)
+
+
+def of(cell: Cell) -> Reference | None:
+    """The paper's number for a cell, if it has one."""
+    place = where(cell)
+    return None if place is None else of_panel(cell.panel)[place]

@@ -11,7 +11,7 @@ from fgl_repro.config import science
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables import compare, reference, results, verdict
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.results import ROUNDS, Grid, grid_text
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
@@ -35,6 +35,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
         "rank agreement of the methods, averaged over columns (data set and client count).",
     ]
+    blocks += ["## Verdicts", VERDICTS_TOLD, verdict_grid(tables)]
     for selection, name in ROUNDS.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
@@ -49,6 +50,29 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     blocks += _others(others)
     blocks += ["## Time", _time(tables, source)] if source is not None else []
     return "\n\n".join([*blocks, "Cell by cell: `compare_*.md` in the folder of each protocol."]) + "\n"
+
+
+VERDICTS_TOLD = (
+    "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction interval "
+    f"of our runs, Student's t; false discovery rate {100 * verdict.LEVEL:.0f} % over the cells of a table) and is at "
+    f"most {verdict.POINTS:.0f} points away. `within the spread`: it may be one, but our runs scatter too widely to "
+    "tell. `no evidence`: both sides no better than guessing among the classes, a single run, a misprint, or blank. A "
+    "printed number counts once, for the first row that the table lists. Cells with evidence are *told*; *looked at* "
+    "are those whose printed numbers were seen when the protocol's settings were chosen. Where runs draw seeds alone, "
+    "intervals lack what a split is worth."
+)
+
+
+def verdict_grid(tables: Sequence[Grid]) -> str:
+    """A line for each panel and protocol."""
+    body = []
+    for table in tables:
+        for panel in table.spec.panels:
+            lines = compare.rows(table)
+            found = compare.shares([line for line in lines if line["panel"] == panel.name])
+            if found["cells"]:
+                body.append([f"{panel.name} {panel.title}", table.protocol, lines[0]["draws"], *found.values()])
+    return grid_text(["panel", "protocol", "draws", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), 3)
 
 
 def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -65,13 +65,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Grid:
-    """A spec filled from records under one protocol; ``selection`` is the round the protocol prints."""
+    """A spec filled from records under one protocol.
+
+    Attributes:
+        selection: The round that the protocol prints.
+        fitted: The protocol's own, see :class:`fgl_repro.fl.protocol.Protocol`.
+        redraw: Whether the runs of a cell are draws of splits as well as of seeds.
+    """
 
     spec: TableSpec
     protocol: str
     selection: str
     ddof: int
     results: dict[Cell, Result]
+    fitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    redraw: bool = False
 
     def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
@@ -130,7 +138,8 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
-    return Grid(spec, protocol, ROUND[example.selection], example.ddof, results)
+    rules = (example.fitted, example.redraw)
+    return Grid(spec, protocol, ROUND[example.selection], example.ddof, results, *rules)
 
 
 def tally(table: Grid) -> tuple[int, int]:

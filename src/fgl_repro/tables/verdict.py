@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fgl_repro.tables.reference import Reference
+from fgl_repro.tables.results import Stat
+
 LEVEL = 0.05
 """Share of cells said to differ that may be there by chance, and one minus the coverage of intervals."""
 
@@ -43,28 +46,25 @@ class Evidence:
     silent: str = ""
 
 
-def evidence(runs: Sequence[float], printed: float | None, *, misprint: bool = False, chance: float = 0.0) -> Evidence:
-    """What runs of a cell say about its printed number.
+def evidence(theirs: Reference | None, ours: Stat | None, ddof: int, chance: float = 0.0) -> Evidence:
+    """What the runs of a cell say about its printed number.
 
     Args:
-        runs: Accuracies, fractions, one a run.
-        printed: The paper's mean, a fraction; None where nothing is printed.
-        misprint: Whether the printed number is taken for one.
+        ddof: Delta degrees of freedom of our std.
         chance: Accuracy of guessing. Where neither side is above it, agreement is free.
     """
-    if printed is None or not runs:
-        return Evidence(silent="not printed" if printed is None else "not run")
-    ours = 100 * np.asarray(runs, dtype=float)
-    gap = float(ours.mean()) - 100 * printed
-    if len(ours) < 2:
+    if theirs is None or ours is None:
+        return Evidence(silent="not printed" if theirs is None else "not run")
+    gap, freedom = 100 * (ours.mean - theirs.mean), ours.n - 1
+    if ours.std is None:
         return Evidence(gap, silent="a single run")
     from scipy.stats import t
 
-    spread = float(ours.std(ddof=1)) * math.sqrt(1 + 1 / len(ours))
-    half = float(t.ppf(1 - LEVEL / 2, len(ours) - 1)) * spread
-    p = 2 * float(t.sf(abs(gap) / spread, len(ours) - 1)) if spread else float(abs(gap) < 1e-9)
-    silent = "misprint" if misprint else "chance" if max(ours.mean(), 100 * printed) <= 100 * chance else ""
-    return Evidence(gap, half, p, silent)
+    std = 100 * ours.std * math.sqrt((ours.n - ddof) / freedom)
+    spread = std * math.sqrt(1 + 1 / ours.n)
+    p = 2 * float(t.sf(abs(gap) / spread, freedom)) if spread else float(abs(gap) < 1e-9)
+    silent = "misprint" if theirs.suspect else "chance" if max(ours.mean, theirs.mean) <= chance else ""
+    return Evidence(gap, float(t.ppf(1 - LEVEL / 2, freedom)) * spread, p, silent)
 
 
 def differing(p: Sequence[float]) -> np.ndarray:

@@ -47,6 +47,7 @@ def another(name: str, value: Any) -> Any:
         "protocol.split": [0.5, 0.3, 0.2],
         "protocol.tuning": {"seed": 0, "candidates": {}},
         "protocol.seeds": [7],
+        "protocol.fitted": {"fedavg": ["cora"]},
         "runtime.curves": "all",
         "logger.mode": "disabled",
         "logger.entity": "somebody",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,31 @@ def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(fi
     assert numbers == {"+0.3", "+0.9", "(+58)", "(+63)"} or len(numbers) == 4
     assert sum(text.startswith("(") for text in numbers) == 2
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [r.label for r in filled.spec.rows]
+
+
+def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
+    spec = load("fedsage/2")
+    table = tables.fill(spec, "fedsage", Archive(RecordStore("none"), {}))
+    once = compare.speaking(table)
+    places = [(cell.panel, reference.where(cell)) for cell in once]
+    assert len(places) == len(set(places)) < len(table.results)
+    twice = [row for row in spec.rows if row.name == "FedSage+"]
+    assert {cell.row for cell in once if cell.row.name == "FedSage+"} == {twice[0]}
+    ran = {cell: replace(found, best=ours(0.8)) for cell, found in table.results.items() if cell.row == twice[1]}
+    again = compare.speaking(replace(table, results=table.results | ran))
+    assert {cell.row for cell in again if cell.row.name == "FedSage+"} == {twice[1]}
+
+
+def test_shares_are_given_apart_for_what_was_looked_at() -> None:
+    line = {"panel": "1", "clients": 3, "counted": 1, "printed_selection": "best", "best_verdict": "agrees"}
+    lines = [
+        line | {"dataset": "cora", "fitted": 1, "best_judgement": "reproduced", "paper_mean": ".8", "best_mean": ".8"},
+        line | {"dataset": "cora", "fitted": 1, "best_judgement": "no evidence", "paper_mean": ".1", "best_mean": ".0"},
+        line | {"dataset": "cora", "fitted": 0, "best_judgement": "differs", "paper_mean": ".7", "best_mean": ".9"},
+        line | {"dataset": "cora", "counted": 0, "fitted": 0, "best_judgement": "differs", "paper_mean": ".7"},
+    ]
+    found = compare.shares(lines)
+    assert list(found.values())[:5] == [3, 1, 0, 1, 1]
+    assert (found["all"], found["looked at"], found["not looked at"]) == ("1 of 2", "1 of 1", "0 of 1")
+    assert (found["old rule"], found["tau"]) == ("3 of 3", "+0.33")
+    assert len(found) == len(compare.HEADS)

@@ -34,16 +34,34 @@ def filled(name: str, shift: float, rows: int) -> Artifact:
     return helpers.artifact_of(replace(table, results=results))
 
 
+def panels(page: str) -> list[str]:
+    """Lines of the page from its panels on."""
+    return page.split("## Panels")[1].splitlines()
+
+
 def test_the_papers_own_numbers_agree_with_themselves() -> None:
     page = report.page("fedlog", [filled("table1", 0.0, 5)])
     assert "| 1 Seen graph | fedlog" in page
-    line = next(line for line in page.splitlines() if line.startswith("| 1 Seen graph | fedlog"))
+    line = next(line for line in panels(page) if line.startswith("| 1 Seen graph | fedlog"))
     assert [cell.strip() for cell in line.split("|")[3:8]] == ["75", "75 (100%)", "0.0", "+1.00", "15 of 15"]
+
+
+def test_verdicts_of_a_panel() -> None:
+    """Runs without any scatter: what is printed is met exactly or not at all; chance and misprints tell nothing."""
+    page = report.page("fedlog", [filled("table9", 0.0, 3), filled("table9", 0.2, 3)])
+    same, off = (line for line in page.split("## Panels")[0].splitlines() if line.startswith("| 9b"))
+    cells, reproduced, within, differs, nothing = (int(cell) for cell in same.split("|")[4:9])
+    assert (cells, within, differs) == (120, 0, 0)
+    assert reproduced + nothing == cells
+    assert nothing > 75, "five of eight methods have not run"
+    cells, reproduced, within, differs, nothing = (int(cell) for cell in off.split("|")[4:9])
+    assert (reproduced, within) == (0, 0)
+    assert differs > 30, "all that ran but misprints and the few cells at chance"
 
 
 def test_a_constant_error_is_a_gap_that_leaves_ranks_alone() -> None:
     page = report.page("fedlog", [filled("table9", -0.3, 3)])
-    line = next(line for line in page.splitlines() if line.startswith("| 9b"))
+    line = next(line for line in panels(page) if line.startswith("| 9b"))
     cells, agree, gap, tau, _ = [cell.strip() for cell in line.split("|")[3:8]]
     assert cells == "43", "three methods, fifteen columns, two cells are misprints"
     assert agree.startswith("0 ") or int(agree.split()[0]) < 10
@@ -60,7 +78,7 @@ def test_what_has_not_run_is_left_out(tmp_path: Path) -> None:
 
 def test_variations_of_one_method_have_cells_and_no_ranks() -> None:
     page = report.page("fedlog", [filled("table3", 0.0, 5), filled("table7", 0.01, 2)])
-    line = next(line for line in page.splitlines() if line.startswith("| 3a Seen graph"))
+    line = next(line for line in panels(page) if line.startswith("| 3a Seen graph"))
     assert [cell.strip() for cell in line.split("|")[3:8]] == ["5", "5 (100%)", "0.0", "", ""]
     assert "## Table 7: differences of rows in points" in page
     line = next(line for line in page.splitlines() if line.startswith("| degree-based") and "Seen graph" in line)

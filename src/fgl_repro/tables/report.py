@@ -35,7 +35,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
         "rank agreement of the methods, averaged over columns (data set and client count).",
     ]
-    blocks += ["## Verdicts", VERDICTS_TOLD, verdict_grid(tables)]
+    blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables)]
     for selection, name in ROUNDS.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
@@ -52,15 +52,20 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     return "\n\n".join([*blocks, "Cell by cell: `compare_*.md` in the folder of each protocol."]) + "\n"
 
 
-VERDICTS_TOLD = (
-    "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction interval "
-    f"of our runs, Student's t; false discovery rate {100 * verdict.LEVEL:.0f} % over the cells of a table) and is at "
-    f"most {verdict.POINTS:.0f} points away. `within the spread`: it may be one, but our runs scatter too widely to "
-    "tell. `no evidence`: both sides no better than guessing among the classes, a single run, a misprint, or blank. A "
-    "printed number counts once, for the first row that the table lists. Cells with evidence are *told*; *looked at* "
-    "are those whose printed numbers were seen when the protocol's settings were chosen. Where runs draw seeds alone, "
-    "intervals lack what a split is worth."
-)
+def verdicts_told() -> str:
+    """How the verdicts are reached, and what they can find."""
+    power = [f"{verdict.power(runs, std, 10.0):.0%}" for runs in (5, 3) for std in (1.0, 3.0, 5.0)]
+    return (
+        "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction "
+        f"interval of our runs, Student's t; false discovery rate {verdict.LEVEL:.0%} over the cells of a table) and "
+        f"is at most {verdict.POINTS:.0f} points away. `within the spread`: it may be one, but our runs scatter too "
+        "widely to tell. `no evidence`: both sides no better than guessing among the classes, a single run, a "
+        "misprint, or blank. A printed number counts once, for the first row that the table lists. Cells with "
+        "evidence are *told*; *looked at* are those whose printed numbers were seen when the protocol's settings "
+        "were chosen. Where runs draw seeds alone, intervals lack what a split is worth. A printed number 10 points "
+        f"off lies outside the interval of five runs with std 1, 3 and 5 points in {', '.join(power[:3])} of cases, "
+        f"of three runs in {', '.join(power[3:])}; control of the false discovery rate takes some of that."
+    )
 
 
 def verdict_grid(tables: Sequence[Grid]) -> str:

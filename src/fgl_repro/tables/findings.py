@@ -217,24 +217,14 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
 
 
 def _board(every: dict[str, Published]) -> str:
-    """A line for each paper, table and protocol: its printed accuracies by verdict."""
+    """A line for each paper, table and protocol: printed accuracies by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, published in every.items():
         for table, protocol in dict.fromkeys((line["table"], line["protocol"]) for line in published.cells):
             own = [line for line in published.cells if (line["table"], line["protocol"]) == (table, protocol)]
-            page = f"{paper}/{protocol}/compare_{table}.md"
-            body.append([f"{papers()[paper]} [{table}]({page})", f"`{protocol}`", *compare.shares(own).values()])
+            name = f"[{papers()[paper]}]({paper}/FINDINGS.md) [{table}]({paper}/{protocol}/compare_{table}.md)"
+            body.append([name, f"[`{protocol}`]({paper}/README.md)", *compare.shares(own).values()])
     return grid_text(["table", "protocol", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), numbers_from=2)
-
-
-def _effort(every: dict[str, Published]) -> str:
-    """A line for each paper: where to read, its runs, and their hours."""
-    body: list[list[object]] = []
-    for paper, published in every.items():
-        hours = [record.seconds["total"] / 3600 for record in published.records.values()]
-        links = f"[findings]({paper}/FINDINGS.md), [report]({paper}/README.md), [runs]({paper}/runs.csv)"
-        body.append([papers()[paper], links, len(hours), f"{sum(hours):.1f}"])
-    return grid_text(["paper", "read", "runs", "hours"], body, numbers_from=2)
 
 
 def pages(results: Path) -> dict[Path, str]:
@@ -243,7 +233,6 @@ def pages(results: Path) -> dict[Path, str]:
     head, out = "<!-- Written from {}; do not edit. -->\n\n", {}
     if (template := results / "README.md.in").exists():
         text = template.read_text(encoding="utf-8").replace("{scoreboard}", _board(every))
-        text = text.replace("{effort}", _effort(every))
         out[results / "README.md"] = head.format(template.name) + text
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():

@@ -1,0 +1,69 @@
+"""Average ranks over columns and splits, on made-up accuracies."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import artifact
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import ranks
+from fgl_repro.tables.load import load
+
+COLUMNS, SPLITS = ("Cora 3", "Cora 5", "PubMed 3"), (1, 2, 3)
+
+
+def made_up(**level: float) -> pd.DataFrame:
+    """Accuracies at these levels; on split 3 the first two methods change places."""
+    first, second, *_ = level
+    swapped = level | {first: level[second], second: level[first]}
+    cells = product(level, COLUMNS, SPLITS)
+    lines = [(row, column, seed, (swapped if seed == 3 else level)[row]) for row, column, seed in cells]
+    return pd.DataFrame(lines, columns=["row", "column", "seed", "value"])
+
+
+def test_ranks_spread_over_splits() -> None:
+    found = ranks.ranked(made_up(good=0.8, fair=0.7, poor=0.2), 3)
+    assert found is not None
+    assert found.mean.to_dict() == {"good": pytest.approx(4 / 3), "fair": pytest.approx(5 / 3), "poor": 3}
+    assert found.std["good"] == pytest.approx(np.std([1, 1, 2], ddof=1))
+    assert found.std["poor"] == 0
+    assert (found.columns, found.splits) == (3, 3)
+    assert found.friedman == pytest.approx(np.exp(-3), abs=1e-6)  # three equal rankings: chi-square of 6, two degrees
+    assert found.nemenyi["good"]["poor"] < found.nemenyi["good"]["fair"] < 1
+
+
+def test_only_columns_count_in_which_every_method_has_every_split() -> None:
+    values = made_up(good=0.8, fair=0.7, poor=0.2)
+    lost = values[(values.row == "poor") & (values.column == "Cora 5") & (values.seed == 2)].index
+    found = ranks.ranked(values.drop(lost), 3)
+    assert found is not None
+    assert found.columns == 2
+    assert ranks.ranked(values[values.column == "Cora 3"], 3) is None
+    assert ranks.ranked(values[values.row != "poor"], 3) is None
+
+
+def test_nothing_is_drawn_before_anything_ran() -> None:
+    made = artifact.make(
+        load("fedlog/figranks").under("fedlog_splits"), "fedlog_splits", Archive(RecordStore("no"), {})
+    )
+    assert not made.has_numbers
+    assert made.content.draw is None
+    assert "No column has every split yet." in made.page
+
+
+def test_diagrams_repeat_to_the_byte(tmp_path: Path) -> None:
+    spec = load("fedlog/figranks")
+    found = ranks.ranked(made_up(good=0.8, fair=0.7, poor=0.2, worse=0.1), 3)
+    assert found is not None
+    panels = [(panel, found) for panel in spec.panels[:2]]
+    for folder in ("a", "b"):
+        charts.save(lambda figure: ranks.draw(figure, panels), "Ranks", tmp_path / folder, "figure", ("png", "svg"))
+    for kind in ("png", "svg"):
+        assert (tmp_path / "a" / f"figure.{kind}").read_bytes() == (tmp_path / "b" / f"figure.{kind}").read_bytes()
+    assert "good" in (tmp_path / "a" / "figure.svg").read_text()

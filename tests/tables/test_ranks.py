@@ -33,7 +33,7 @@ def test_ranks_spread_over_splits() -> None:
     assert found.mean.to_dict() == {"good": pytest.approx(4 / 3), "fair": pytest.approx(5 / 3), "poor": 3}
     assert found.std["good"] == pytest.approx(np.std([1, 1, 2], ddof=1))
     assert found.std["poor"] == 0
-    assert (found.columns, found.splits) == (3, 3)
+    assert (found.columns, found.splits) == (COLUMNS, 3)
     assert found.friedman == pytest.approx(np.exp(-3), abs=1e-6)  # three equal rankings: chi-square of 6, two degrees
     assert found.nemenyi["good"]["poor"] < found.nemenyi["good"]["fair"] < 1
 
@@ -43,9 +43,19 @@ def test_only_columns_count_in_which_every_method_has_every_split() -> None:
     lost = values[(values.row == "poor") & (values.column == "Cora 5") & (values.seed == 2)].index
     found = ranks.ranked(values.drop(lost), 3)
     assert found is not None
-    assert found.columns == 2
+    assert found.columns == ("Cora 3", "PubMed 3")
     assert ranks.ranked(values[values.column == "Cora 3"], 3) is None
     assert ranks.ranked(values[values.row != "poor"], 3) is None
+
+
+def test_ranks_in_print() -> None:
+    """By hand from Table 1: FED-PUB is above FedAvg in both columns, FedLoG above both."""
+    spec = load("fedlog/figranks").narrow(methods=["fedavg", "fedpub", "fedlog"])
+    values = made_up(**{"FedLoG (release)": 0.9, "FED-PUB (release)": 0.8, "FedAvg": 0.7}).replace("Cora 3", "PubMed 5")
+    found = ranks.ranked(values.replace({"Cora 5": "Cora, 5 clients", "PubMed 3": "PubMed, 3 clients"}), 3)
+    assert found is not None
+    paper = ranks.printed(spec, spec.panels[0], found)
+    assert paper == {"FedAvg": 3.0, "FED-PUB (release)": 2.0, "FedLoG (release)": 1.0}
 
 
 def test_nothing_is_drawn_before_anything_ran() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
@@ -34,14 +35,15 @@ class Ranks:
     Attributes:
         mean: Over columns and splits, by row's label.
         std: Over splits (each the mean over columns), by row's label.
-        columns, splits: Over how many.
+        columns: Which, as titles.
+        splits: Over how many.
         friedman: p-value of all methods being alike.
         nemenyi: p-values of pairs of methods being alike.
     """
 
     mean: pd.Series[float]
     std: pd.Series[float]
-    columns: int
+    columns: tuple[str, ...]
     splits: int
     friedman: float
     nemenyi: pd.DataFrame
@@ -53,7 +55,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     parts, drawn = [], []
     for panel in spec.panels:
         found = ranked(accuracies(spec, panel, protocol, source), len(spec.seeds))
-        lines = [_line(spec, protocol, panel, row, found) for row in spec.rows]
+        paper = {} if found is None else printed(spec, panel, found)
+        lines = [
+            _line(spec, protocol, panel, row, found) | {"paper_rank": decimal(paper.get(row.label), 3)}
+            for row in spec.rows
+        ]
         rows += lines
         if found is not None:
             drawn.append((panel, found))
@@ -84,8 +90,8 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     """Ranks of the methods that ran; None with fewer than three of them or fewer than two whole columns."""
     wide = values.pivot_table(index=["column", "seed"], columns="row", values="value", sort=False).dropna()
     whole = wide.groupby(level="column").filter(lambda own: len(own) == splits)
-    columns = whole.index.get_level_values("column").nunique() if len(whole) else 0
-    if columns < 2 or whole.shape[1] < 3:
+    columns = tuple(dict.fromkeys(whole.index.get_level_values("column")))
+    if len(columns) < 2 or whole.shape[1] < 3:
         return None
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
@@ -97,6 +103,18 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     return Ranks(by_split.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs)
 
 
+def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
+    """Ranks of the printed numbers over the same columns (without blanks and misprints), by row's label."""
+    labels = [row.label for row in spec.rows if row.label in found.mean]
+    ranks = []
+    for at in (at for at in spec.places if place(*at) in found.columns):
+        cells = [Cell(panel, row, *at) for row in spec.rows if row.label in labels]
+        theirs = [reference.of(cell) for cell in cells]
+        if not any(number is None or number.suspect for number in theirs):
+            ranks.append(pd.Series([-number.mean for number in theirs if number]).rank())
+    return dict(zip(labels, pd.concat(ranks, axis=1).mean(axis=1), strict=True)) if ranks else {}
+
+
 def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks | None) -> dict[str, Any]:
     """A row's line of the CSV; its p-value is that of being as good as the paper's own method."""
     there = found is not None and row.label in found.mean
@@ -105,7 +123,7 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
     out |= {"rank": decimal(float(found.mean[row.label]) if there and found else None, 3)}
     out |= {"std": decimal(float(found.std[row.label]) if there and found else None, 3)}
     out |= {"n_seeds": found.splits if there and found else 0, "wanted": len(spec.seeds)}
-    out |= {"columns": found.columns if there and found else 0}
+    out |= {"columns": len(found.columns) if there and found else 0}
     own = next((r.label for r in spec.rows if r.name == spec.proposed and found and r.label in found.mean), "")
     p = float(found.nemenyi[own][row.label]) if there and found and own not in ("", row.label) else None
     return out | {"p_as_proposed": decimal(p, 4)}
@@ -114,7 +132,7 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
 def _told(spec: TableSpec, found: Ranks) -> str:
     alike = "are alike" if found.friedman >= 0.05 else "differ"
     own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
-    text = f"{found.columns} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
+    text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
     if not own:
         return f"{text} {spec.proposed} has not run."
     ahead = [name for name in found.mean.index if found.mean[name] < found.mean[own]]
@@ -128,8 +146,8 @@ def _told(spec: TableSpec, found: Ranks) -> str:
 
 def _grid(lines: Sequence[dict[str, Any]]) -> str:
     ran = sorted((line for line in lines if line["rank"]), key=lambda line: float(line["rank"]))
-    body = [[line["label"], line["rank"], line["std"], line["p_as_proposed"]] for line in ran]
-    return grid_text(["method", "rank", "std over splits", "p, as good as the proposed"], body)
+    body = [[line["label"], line["rank"], line["std"], line["paper_rank"], line["p_as_proposed"]] for line in ran]
+    return grid_text(["method", "rank", "std over splits", "in print", "p, as good as the proposed"], body)
 
 
 def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
@@ -140,4 +158,6 @@ def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
     for chart, (panel, found) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
         colors = {name: charts.style(number)[0] for number, name in enumerate(found.mean.index)}
         critical_difference_diagram(found.mean, found.nemenyi, ax=chart, color_palette=colors)
-        chart.set_title(f"{panel.title}: average rank, {found.columns} columns, {found.splits} splits", fontsize=10)
+        chart.set_title(
+            f"{panel.title}: average rank, {len(found.columns)} columns, {found.splits} splits", fontsize=10
+        )

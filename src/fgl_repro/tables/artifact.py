@@ -103,7 +103,10 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
     drawn: list[Path] = []
     if artifact.content.draw is not None:
         seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
-        title = f"{spec.full_title}\nprotocol {artifact.protocol}, mean and one std over {seeds}"
-        kinds = ("png", "svg") if artifact.content.grid is None else ("png",)
+        grid, shown = artifact.content.grid, "mean and one std"
+        if grid is not None:
+            shown = "settings fitted to print, mean" if grid.fitted else "mean"
+        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {shown} over {seeds}"
+        kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
     return [*(folder / name for name in artifact.texts), *drawn]

@@ -18,7 +18,18 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
 from fgl_repro.tables.spec import ACCURACY, Cell, Panel, place, spelled
-from fgl_repro.tables.verdict import NOTHING, REPRODUCED, VERDICTS, Evidence, evidence, verdicts
+from fgl_repro.tables.verdict import (
+    DIFFERS,
+    LEVEL,
+    NOTHING,
+    POINTS,
+    REPRODUCED,
+    VERDICTS,
+    WITHIN,
+    Evidence,
+    evidence,
+    verdicts,
+)
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
 POOLED_STDS = 2.0
@@ -218,19 +229,35 @@ def _printed(theirs: Reference | None) -> Stat | None:
     return None if theirs is None else Stat(theirs.mean, theirs.std, 0)
 
 
+def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]) -> list[str]:
+    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, verdict by the old rule."""
+    shown, judgement = found
+    old = difference(reference.of(cell), table.results[cell].at(selection))
+    half = "" if shown.half is None else f"± {shown.half:.1f}"
+    return [signed(old.points), half, judgement if not shown.silent else shown.silent, old.verdict]
+
+
 def beside(table: Grid, panel: Panel, dataset: str, clients: int) -> str:
     """One column of the table beside the paper: what ``fgl-table`` prints."""
     selection, form = table.selection, table.spec.format
-    body = []
-    for row in table.spec.rows:
-        cell = Cell(panel, row, dataset, clients)
-        found, theirs = table.results[cell], reference.of(cell)
-        ours = found.at(selection)
-        gap = difference(theirs, ours)
-        text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(found.status, "")
-        verdict = gap.verdict if found.status in ("complete", "partial") else found.status
-        body.append([row.label, text, paper_number(theirs, form), signed(gap.points), verdict])
-    return grid_text(["method", "ours (seeds)", "paper", "diff", "verdict"], body) if body else ""
+    body, found = [], judged(table, selection)
+    for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
+        result = table.results[cell]
+        ours, status = result.at(selection), result.status
+        text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(status, "")
+        line = _beside(table, cell, selection, found[cell])
+        line[2:] = line[2:] if status in ("complete", "partial") else [status, status]
+        body.append([cell.row.label, text, paper_number(reference.of(cell), form), *line])
+    heads = ["method", "ours (seeds)", "paper", "diff", "interval", "verdict", "old rule"]
+    return grid_text(heads, body) if body else ""
+
+
+def fitted(table: Grid) -> list[str]:
+    """The warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
+    shown = {row.method: row.name for row in table.spec.rows}
+    named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items() if m in shown]
+    told = "Settings of this protocol were chosen by looking at printed numbers: "
+    return [f"{told}{'; '.join(named)}."] if named else []
 
 
 def markdown(table: Grid) -> str:
@@ -238,9 +265,14 @@ def markdown(table: Grid) -> str:
     spec = table.spec
     blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
-        f"The protocol prints the {ROUNDS[table.selection]}; both rounds are compared. `agrees`: within "
-        f"{100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in brackets are taken for "
-        "misprints: shown, never counted.",
+        f"The protocol prints the {ROUNDS[table.selection]}; both rounds are compared. Runs of a cell differ in "
+        f"{'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean a "
+        f"printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it does not, at a false "
+        f"discovery rate of {LEVEL:.0%} over the cells compared here; `{REPRODUCED}`: it may, and is within "
+        f"{POINTS:.0f} points; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. Old "
+        f"rule: `agrees` within {100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in "
+        "brackets are taken for misprints: shown, never counted. Runs: `table_*.csv`.",
+        *fitted(table),
         "## By method",
         _method_grid(table),
         "## By column",
@@ -267,7 +299,7 @@ def screen(table: Grid) -> str:
             blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
         blocks += ["Differences of rows, in points", differences(table)]
-    return "\n\n".join(blocks)
+    return "\n\n".join([*blocks, *fitted(table)])
 
 
 def differences(table: Grid) -> str:
@@ -305,16 +337,13 @@ def _column_grid(table: Grid) -> str:
 
 def _cell_grid(table: Grid, panel: Panel) -> str:
     form = table.spec.format
+    found = {selection: judged(table, selection) for selection in ROUNDS}
     body = []
-    for cell, found in table.results.items():
-        if cell.panel != panel:
-            continue
-        theirs = reference.of(cell)
-        line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(theirs, form)]
-        for selection in ("best", "last"):
-            gap = difference(theirs, found.at(selection))
-            line += [number(found.at(selection), form), signed(gap.points), signed(gap.stds), gap.verdict]
-        body.append([*line, str(found.best.n if found.best else 0)])
-    heads = ["column", "method", "paper", "ours, best", "diff", "in std", "verdict"]
-    heads += ["ours, last", "diff", "in std", "verdict", "seeds"]
-    return grid_text(heads, body, numbers_from=2)
+    for cell in (cell for cell in table.results if cell.panel == panel):
+        result = table.results[cell]
+        line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
+        for selection in ROUNDS:
+            line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
+        body.append([*line, str(result.best.n if result.best else 0)])
+    both = [[f"ours, {selection}", "diff", "interval", "verdict", "old rule"] for selection in ROUNDS]
+    return grid_text(["column", "method", "paper", *both[0], *both[1], "seeds"], body, numbers_from=2)

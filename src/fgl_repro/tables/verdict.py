@@ -60,9 +60,9 @@ def evidence(theirs: Reference | None, ours: Stat | None, ddof: int, chance: flo
         return Evidence(gap, silent="a single run")
     from scipy.stats import t
 
-    std = 100 * ours.std * math.sqrt((ours.n - ddof) / freedom)
+    std = max(100 * ours.std * math.sqrt((ours.n - ddof) / freedom), LEAST)
     spread = std * math.sqrt(1 + 1 / ours.n)
-    p = 2 * float(t.sf(abs(gap) / spread, freedom)) if spread else float(abs(gap) < 1e-9)
+    p = 2 * float(t.sf(abs(gap) / spread, freedom))
     silent = "misprint" if theirs.suspect else "chance" if max(ours.mean, theirs.mean) <= chance else ""
     return Evidence(gap, float(t.ppf(1 - LEVEL / 2, freedom)) * spread, p, silent)
 

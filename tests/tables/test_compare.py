@@ -132,6 +132,8 @@ def test_beside_the_paper(filled: tables.Grid) -> None:
         "16.00 ± 0.00 (3)",
         "15.71 ± 0.00",
         "+0.29",
+        "± 0.5",
+        "reproduced",
         "agrees",
     ]
     assert "not run" in lines[3]

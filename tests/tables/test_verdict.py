@@ -45,6 +45,8 @@ def of(runs: list[float], printed: float | None, note: str = "", chance: float =
         ([0.0, 0.0, 0.0], 0.004, {"chance": 1 / 7}, NOTHING),
         ([0.0, 0.0, 0.0], 0.4, {"chance": 1 / 7}, DIFFERS),
         ([0.5, 0.5], 0.5, {}, REPRODUCED),
+        ([0.5, 0.5, 0.5], 0.503, {}, REPRODUCED),
+        ([0.5, 0.5, 0.5], 0.52, {}, DIFFERS),
     ],
 )
 def test_verdict_on_a_cell(runs: list[float], printed: float | None, said: dict[str, Any], verdict: str) -> None:

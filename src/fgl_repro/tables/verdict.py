@@ -25,6 +25,10 @@ LEVEL = 0.05
 POINTS = 3.0
 """Largest gap, in points, at which a number counts as reproduced."""
 
+LEAST = 0.1
+"""Least std of a run, in points: seeds may agree to the digit (a client that always answers one class), but another
+CPU moves an accuracy by about as much."""
+
 REPRODUCED, WITHIN, DIFFERS, NOTHING = "reproduced", "within the spread", "differs", "no evidence"
 VERDICTS = (REPRODUCED, WITHIN, DIFFERS, NOTHING)
 

@@ -43,10 +43,26 @@ def paper(tmp_path: Path) -> Made:
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
         head = "protocol panel dataset clients method paper_mean paper_std suspect best_mean best_std best_points"
-        writer.writerow([*head.split(), "best_verdict"])
+        writer.writerow([*head.split(), "best_verdict", "counted", "best_judgement"])
         for dataset, clients, method, printed, suspect, ours, std, verdict in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
-            told = ["p", "1", dataset, clients, method, printed, "", suspect, ours, std, points, verdict]
+            judgement = {"agrees": "reproduced", "differs": "differs"}.get(verdict, "no evidence")
+            told = [
+                "p",
+                "1",
+                dataset,
+                clients,
+                method,
+                printed,
+                "",
+                suspect,
+                ours,
+                std,
+                points,
+                verdict,
+                "1",
+                judgement,
+            ]
             writer.writerow(told)
     (tmp_path / "p" / "table_8.csv").write_text("class,gamma,std\n1,0.25,\n2,0.30,0.01\n")
     return Made(tmp_path)
@@ -67,6 +83,8 @@ def paper(tmp_path: Path) -> Made:
         ("{paper method=fedpub dataset=cora clients=3,5}", "90.0, misprint"),
         ("{points method=fedavg clients=3}", "+1.0"),
         ("{agree method=fedavg,fedpub}", "2 of 3"),
+        ("{reproduced panel=1}", "2 of 3"),
+        ("{reproduced method=fedpub}", "0 of 1"),
         ("{gap dataset=cora}", "2.7"),
         ("{ahead method=fedpub}", "1 of 2"),
         ("{value file=table_8.csv class=1,2 show=gamma spread=1 digits=2}", "0.25, 0.30 ± 0.01"),
@@ -93,6 +111,7 @@ def test_placeholders_become_numbers(paper: Made, text: str, becomes: str) -> No
         ("{cell method=fedpup clients=3}", "0 lines match"),
         ("{paper method=fedpub dataset=pubmed}", "could not convert"),
         ("{agree method=fedpup}", "no cell that counts"),
+        ("{reproduced dataset=pubmed}", "no cell with evidence"),
         ("{runs method=fedavg}", "the 4 packed runs that match differ in protocol.lr"),
         ("{runs method=fedprox}", "no packed run"),
         ("{runs protocol.lr=0.1 probe=new_client}", "new_client"),

@@ -7,6 +7,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {cell method=fedpub dataset=cora clients=5 panel=1}   a cell of a table beside print (``compare_*.csv``), percent
     {paper ...}  {points ...}                             what the paper prints for that cell; ours minus the paper's
     {agree ...}  {gap ...}                                how many cells agree (``13 of 15``); mean absolute difference
+    {reproduced ...}                                      how many printed numbers are reproduced, of those with evidence
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
@@ -43,6 +44,7 @@ from fgl_repro.tables.compare import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import spelled
+from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
@@ -100,7 +102,7 @@ class _Lookup:
 
     def text(self) -> str:
         """What stands in its place."""
-        whole = {"agree": self.counted, "gap": self.counted, "ahead": self.ahead}
+        whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         if self.word in whole:
             return whole[self.word](self.filters)
@@ -175,6 +177,13 @@ class _Lookup:
         if self.word == "agree":
             return f"{sum(row[f'{at}_verdict'] == 'agrees' for row in found)} of {len(found)}"
         return f"{np.mean([abs(float(row[f'{at}_points'])) for row in found]):.1f}"
+
+    def reproduced(self, filters: Words) -> str:
+        at = filters.pop("at", self.at)
+        once = [row for row in self.matching(self.published.cells, filters) if row["counted"] == "1"]
+        if not (told := [row[f"{at}_judgement"] for row in once if row[f"{at}_judgement"] != NOTHING]):
+            raise ValueError("no cell with evidence matches")
+        return f"{told.count(REPRODUCED)} of {len(told)}"
 
     def ahead(self, filters: Words) -> str:
         """Columns in which the row is above every row of another method, of those where it and another one ran."""

@@ -12,6 +12,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 from fgl_repro.cli.table import _parser as _table_parser
@@ -195,3 +197,12 @@ def test_a_bare_install_asks_pip_for_what_is_pinned_and_nothing_else() -> None:
     found = [shlex.split(line)[4:] for line in shown.splitlines() if "pip install" in line]
     pinned = ["-qq", "-c", "constraints.txt"]
     assert found == [[*pinned, "torch"], [*pinned, "-e", ".[dev]"]]
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports for the type checker count; a package's own face, which gathers its files, does not."""
+    graph = grimp.build_graph("fgl_repro", cache_dir=None)
+    files = {name for name in graph.modules if not graph.find_children(name)}
+    arrows = [(name, other) for name in files for other in graph.find_modules_directly_imported_by(name) & files]
+    circles = [sorted(c) for c in nx.strongly_connected_components(nx.DiGraph(arrows)) if len(c) > 1]
+    assert not circles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from fgl_repro.nn.ops import stack
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import World
-    from fgl_repro.fl.method import Method
     from fgl_repro.fl.protocol import Protocol
+    from fgl_repro.fl.start import Starter
     from fgl_repro.nn.view import Views
 
 
@@ -43,7 +43,7 @@ class Clients:
     """
 
     def __init__(
-        self, method: Method[Any], model: Model, world: World, protocol: Protocol, seed: int, views: Views
+        self, method: Starter, model: Model, world: World, protocol: Protocol, seed: int, views: Views
     ) -> None:
         device = views.device
         start = method.start(model, seed)

@@ -7,12 +7,13 @@ configuration and shell completion stay fast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.schema import Option
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
+from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
     from typing import Generic
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fgl_repro.fl.inputs import Inputs
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import Loss
-    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.models.model import Model
 
     S = TypeVar("S", default=Any)
     """What a method keeps between rounds, in a type of its own; None for most. ``Method`` alone is one of any state."""
@@ -38,21 +39,6 @@ else:
 
         def __class_getitem__(cls, state: object) -> type:
             return cls
-
-
-@dataclass(frozen=True)
-class Start:
-    """What every client starts from: one network, without client axis.
-
-    Attributes:
-        network: What is trained.
-        weights: The model's weights.
-        personal: Further trained tensors, which belong to each client (masks, ...).
-    """
-
-    network: Model
-    weights: Params
-    personal: Params = field(default_factory=dict)
 
 
 @dataclass

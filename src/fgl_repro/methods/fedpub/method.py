@@ -42,10 +42,11 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method, Start
+from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import label_correlation
 from fgl_repro.fl.mixing import cosine, drift, flat, mix, softmax_of_cosine
 from fgl_repro.fl.phase import Phase, Turn
+from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
     from torch import Tensor

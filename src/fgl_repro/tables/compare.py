@@ -90,7 +90,11 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
 
 
-def judged(table: Grid, selection: str) -> dict[Cell, tuple[Evidence, str]]:
+Judged = Mapping[Cell, tuple[Evidence, str]]
+"""Evidence and verdict of cells."""
+
+
+def judged(table: Grid, selection: str) -> Judged:
     """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found = {}
     for cell, result in table.results.items():
@@ -237,10 +241,10 @@ def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]
     return [signed(old.points), half, judgement if not shown.silent else shown.silent, old.verdict]
 
 
-def beside(table: Grid, panel: Panel, dataset: str, clients: int) -> str:
-    """One column of the table beside the paper: what ``fgl-table`` prints."""
+def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged) -> str:
+    """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints."""
     selection, form = table.selection, table.spec.format
-    body, found = [], judged(table, selection)
+    body = []
     for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
         result = table.results[cell]
         ours, status = result.at(selection), result.status
@@ -280,8 +284,9 @@ def markdown(table: Grid) -> str:
         _column_grid(table),
         "## By cell",
     ]
+    found = {selection: judged(table, selection) for selection in ROUNDS}
     for panel in spec.panels:
-        blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel)]
+        blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
         blocks += ["## Differences of rows, in points", differences(table)]
     return "\n\n".join(blocks) + "\n"
@@ -294,8 +299,9 @@ def screen(table: Grid) -> str:
         f"{spec.full_title}\nprotocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
         f"seeds {', '.join(map(str, spec.seeds))}"
     ]
+    found = judged(table, table.selection)
     for panel, at in product(spec.panels, spec.places):
-        if text := beside(table, panel, *at):
+        if text := beside(table, panel, *at, found):
             blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
         blocks += ["Differences of rows, in points", differences(table)]
@@ -335,9 +341,8 @@ def _column_grid(table: Grid) -> str:
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
 
 
-def _cell_grid(table: Grid, panel: Panel) -> str:
+def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
     form = table.spec.format
-    found = {selection: judged(table, selection) for selection in ROUNDS}
     body = []
     for cell in (cell for cell in table.results if cell.panel == panel):
         result = table.results[cell]

@@ -72,8 +72,8 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
     """A line for each panel and protocol."""
     body = []
     for table in tables:
+        lines = compare.rows(table)
         for panel in table.spec.panels:
-            lines = compare.rows(table)
             found = compare.shares([line for line in lines if line["panel"] == panel.name])
             if found["cells"]:
                 body.append([f"{panel.name} {panel.title}", table.protocol, lines[0]["draws"], *found.values()])

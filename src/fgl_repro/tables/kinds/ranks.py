@@ -130,7 +130,7 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
 
 
 def _told(spec: TableSpec, found: Ranks) -> str:
-    alike = "are alike" if found.friedman >= 0.05 else "differ"
+    alike = "cannot be told apart" if found.friedman >= 0.05 else "differ"
     own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
     text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
     if not own:

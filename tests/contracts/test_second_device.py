@@ -38,6 +38,7 @@ SETUP = {
 FURTHER: dict[str, tuple[str, dict[str, Any], int]] = {
     "FedAvg, a mean that is judged": ("fedavg", {"protocol.judged": "server"}, 1),
     "FedED on mini-batches": ("feded", {"protocol.batch": 8, "protocol.local_epochs": 2}, 1),
+    "FedLoG, judged crosswise": ("fedlog", {"protocol.judged": "crosswise"}, 3),
     "FedLoG, shares disturbed": ("fedlog", {"method.noise": 0.1, "method.permute": True}, 3),
     "FED-PUB by changes of weights": ("fedpub", {"method.similarity": "updates"}, 1),
     "FED-PUB on the clients' own graphs": ("fedpub", {"method.random_graph": "feature"}, 1),

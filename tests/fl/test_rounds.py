@@ -20,6 +20,7 @@ from fgl_repro.fl.messages import Features, Ledger
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.rounds import train
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.nn.models.model import Params
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
@@ -123,7 +124,34 @@ def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyP
 
 def test_the_servers_model_is_the_same_for_all(world: World) -> None:
     config = make_config("fedavg", "release")
-    own, servers = (train(config.method, make_clients(world, config), 2, 1, server=judged) for judged in (False, True))
+    own, servers = (train(config.method, make_clients(world, config), 2, 1, judged=judged) for judged in ("own", "server"))
     for name, value in servers.best.items():
         assert torch.equal(value, value[:1].expand_as(value))
         assert not torch.equal(own.best[name], own.best[name][:1].expand_as(value))
+
+
+def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
+    """Everybody is judged by the weights that one client uploads and its own learnable nodes; training stays as it is."""
+    kept: dict[str, list[Params]] = {"own": [], "crosswise": []}
+    config = make_config("fedlog", "release")
+    runs = {}
+    for judged, rounds in kept.items():
+
+        def extra(trained: Params, rounds: list[Params] = rounds) -> dict[str, float]:
+            rounds.append({name: value.detach().clone() for name, value in trained.items()})
+            return {}
+
+        runs[judged] = train(config.method, make_clients(world, config), 6, 1, extra=extra, judged=judged)
+    chosen = set()
+    for own, cross in zip(kept["own"], kept["crosswise"], strict=True):
+        (k,) = {k for k in range(3) if torch.equal(own["W1"][k], cross["W1"][0])}
+        chosen.add(k)
+        for name, value in cross.items():
+            assert torch.equal(value, own[name] if name.startswith("X_") else own[name][[k] * 3]), name
+    assert len(chosen) > 1
+    own, cross = runs["own"], runs["crosswise"]
+    assert own.curves["loss"] == cross.curves["loss"]
+    assert own.ledger.as_dict() == cross.ledger.as_dict()
+    for name, value in cross.last.items():
+        assert torch.equal(value, kept["crosswise"][-1][name])
+        assert torch.equal(cross.best[name], kept["crosswise"][cross.best_round][name])

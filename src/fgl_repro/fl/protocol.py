@@ -34,7 +34,9 @@ class Protocol(Axis):
         average: What selects the round and is printed: ``pooled`` over nodes, or the plain mean over ``clients``. It is
             for what clients are tested on of their own; a new client, met by K models, is always a mean over them.
         judged: Which models are validated and tested: each client's ``own`` after local training, before the server
-            mixes, or the ``server``'s, as it sends them down after that (a method without server: the own).
+            mixes, or the ``server``'s, as it sends them down after that (a method without server: the own), or
+            ``crosswise``: in each round the weights of one client, drawn for that round, answer for everybody, each
+            with the personal tensors (FedLoG's learnable nodes) of its own.
         features, component: Form of the data that the paper uses; the data sets take theirs from here.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
         ddof: Delta degrees of freedom of the printed std.
@@ -76,7 +78,7 @@ class Protocol(Axis):
             optimiser=("adam", "sgd"),
             moments=("kept", "each_round"),
             average=("pooled", "clients"),
-            judged=("own", "server"),
+            judged=("own", "server", "crosswise"),
             selection=("best_validation", "last"),
         )
         self.at_least(1, "rounds", "local_epochs")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger, Message
 from fgl_repro.fl.method import Method
@@ -52,12 +53,12 @@ def train(
     local_epochs: int,
     extra: Callable[[Params], dict[str, float]] | None = None,
     report: Report | None = None,
-    server: bool = False,
+    judged: str = "own",
 ) -> Training:
     """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
 
     Args:
-        server: Whether the server's models are judged, where there is a server.
+        judged: Which models are validated and tested, as ``Protocol.judged`` says.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
         report: Called after each round of each phase.
 
@@ -66,7 +67,7 @@ def train(
     """
     ledger = Ledger()
     state, phases = prepare(method, clients, ledger, report)
-    work = _Rounds(method, clients, state, rounds, local_epochs, extra, server)
+    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged)
     curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
     facts = method.facts(clients, state)
     return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts)
@@ -97,7 +98,7 @@ class _Rounds(Generic[S]):
     """The rounds and what selection keeps of them.
 
     A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the server
-    makes it of the uploads of that round. Selection sees validation rows only.
+    makes it of the uploads of that round, or by the weights of one client for all. Selection sees validation rows only.
     """
 
     method: Method[S]
@@ -106,7 +107,7 @@ class _Rounds(Generic[S]):
     rounds: int
     epochs: int
     extra: Callable[[Params], dict[str, float]] | None
-    server: bool
+    judged: str
     last: Params = field(default_factory=dict)
     best_round: int = -1
     best_score: float = -1.0
@@ -114,6 +115,7 @@ class _Rounds(Generic[S]):
 
     def __post_init__(self) -> None:
         self.best: Params = {name: torch.empty_like(value) for name, value in self.clients.trained.items()}
+        self.draws = torch_rng("judged", self.clients.seed)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
@@ -124,9 +126,12 @@ class _Rounds(Generic[S]):
         with torch.no_grad():
             trained = clients.trained
             upload = method.upload(clients, state)
-            if self.server and upload is not None:
+            if self.judged == "server" and upload is not None:
                 self.incoming = method.aggregate(clients, state, upload)
                 trained = trained | self.incoming.tensors()
+            elif self.judged == "crosswise":
+                k = int(torch.randint(clients.count, (), generator=self.draws))
+                trained = trained | {name: w[k : k + 1].expand_as(w) for name, w in clients.params.items()}
             logits = clients.model(trained, clients.validation)
             score = accuracy(logits, clients.validation, clients.world.validation.average)
             curves = {"loss": loss.mean(), "validation": score, **method.trace(clients, state)}
@@ -137,7 +142,7 @@ class _Rounds(Generic[S]):
                 self.best_round, self.best_score = number, values["validation"]
                 for name, value in trained.items():
                     self.best[name].copy_(value)
-            if not self.server and upload is not None and number + 1 < self.rounds:
+            if self.judged != "server" and upload is not None and number + 1 < self.rounds:
                 self.incoming = method.aggregate(clients, state, upload)
         self.last = {name: value.detach() for name, value in trained.items()}
         return Turn(values, up=upload, down=received)

@@ -103,7 +103,7 @@ def federate(
         config.protocol.local_epochs,
         prober.accuracies if config.runtime.curves == "all" else None,
         report,
-        server=config.protocol.judged == "server",
+        judged=config.protocol.judged,
     )
     start = time.perf_counter()
     metrics = prober.both(training)

@@ -124,14 +124,14 @@ def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyP
 
 def test_the_servers_model_is_the_same_for_all(world: World) -> None:
     config = make_config("fedavg", "release")
-    own, servers = (train(config.method, make_clients(world, config), 2, 1, judged=judged) for judged in ("own", "server"))
+    own, servers = (train(config.method, make_clients(world, config), 2, 1, judged=how) for how in ("own", "server"))
     for name, value in servers.best.items():
         assert torch.equal(value, value[:1].expand_as(value))
         assert not torch.equal(own.best[name], own.best[name][:1].expand_as(value))
 
 
 def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
-    """Everybody is judged by the weights that one client uploads and its own learnable nodes; training stays as it is."""
+    """One client's upload judges everybody, each with learnable nodes of its own; training stays as it is."""
     kept: dict[str, list[Params]] = {"own": [], "crosswise": []}
     config = make_config("fedlog", "release")
     runs = {}

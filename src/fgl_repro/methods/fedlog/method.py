@@ -30,9 +30,9 @@ Known differences from the released code: its warm-up stops on test accuracy, ou
 its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators
 that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest.
 Its evaluation processes share one model on the CPU, so that a client is probably judged crosswise: with another's
-weights and its own learnable nodes; here each client is judged with its own of both (protocol.judged=crosswise: with the
-weights of one, server: with their mean). Its dropout stream is the same in every round and at every client, ours goes
-on (2 to 3 points on PubMed).
+weights and its own learnable nodes; here each client is judged with its own of both, or as protocol.judged says
+(crosswise, server). Its dropout stream is the same in every round and at every client, ours goes on (2 to 3 points on
+PubMed).
 The query's layer norm and the prototypes' own embedding as their neighbourhood mean are the code's in both variants.
 The paper tries beta in 0.01, 0.1, 1 and does not say which it took; its exponent of the norm is lost. With a sum of
 norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and unstable), so tables run 0.01.

@@ -1,4 +1,4 @@
-"""Comparison with the printed numbers: verdicts, misprints, ranks."""
+"""Comparison with the printed numbers: verdicts, misprints."""
 
 from __future__ import annotations
 
@@ -8,38 +8,13 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import compare, reference
+from fgl_repro.tables import agreement, compare, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.load import load
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Stat
 from support import helpers
-
-
-def ours(mean: float, std: float | None = 0.0) -> Stat:
-    return Stat(mean, std, 3)
-
-
-@pytest.mark.parametrize(
-    ("theirs", "mine", "points", "stds", "verdict"),
-    [
-        (Reference(0.80, 0.0, ""), ours(0.82), 2.0, None, "agrees"),
-        (Reference(0.80, 0.0, ""), ours(0.8201), 2.01, None, "differs"),
-        (Reference(0.80, 0.03, ""), ours(0.74, 0.03), -6.0, -2.0, "agrees"),
-        (Reference(0.80, 0.03, ""), ours(0.739, 0.03), -6.1, -2.0333333, "differs"),
-        (Reference(0.80, 0.05, ""), ours(0.87, 0.0), 7.0, 1.979899, "agrees"),
-        (Reference(0.80, None, ""), ours(0.83, 0.02), 3.0, 2.1213203, "differs"),
-        (Reference(0.80, 0.0, "suspect: copied"), ours(0.80), 0.0, None, "suspect"),
-        (Reference(0.80, 0.0, ""), None, None, None, "not run"),
-        (None, ours(0.8), None, None, "not printed"),
-    ],
-)
-def test_verdicts(theirs, mine, points, stds, verdict) -> None:
-    found = compare.difference(theirs, mine)
-    assert found.verdict == verdict
-    assert found.points == (None if points is None else pytest.approx(points))
-    assert found.stds == (None if stds is None else pytest.approx(stds))
 
 
 def test_reference_is_read_as_printed() -> None:
@@ -71,18 +46,6 @@ def test_every_cell_of_the_tables_has_a_printed_number_and_the_misprints_are_mar
     }
 
 
-def test_ranks() -> None:
-    assert compare.tau([(1, 1), (2, 2), (3, 3)]) == pytest.approx(1)
-    assert compare.tau([(1, 3), (2, 2), (3, 1)]) == pytest.approx(-1)
-    assert compare.tau([(1, 1), (2, 3), (3, 2)]) == pytest.approx(1 / 3)
-    assert compare.tau([(1, 1), (1, 2)]) is None  # the paper's side is constant
-    assert compare.tau([(1, 1)]) is None
-    assert compare.same_winner([(0.5, 0.1), (0.4, 0.9)]) is False
-    assert compare.same_winner([(0.5, 0.9), (0.4, 0.1)]) is True
-    assert compare.same_winner([(0.5, 0.1), (0.5, 0.9)]) is True  # tied in the paper
-    assert compare.same_winner([(0.5, 0.1)]) is None
-
-
 @pytest.fixture
 def filled(tmp_path: Path) -> tables.Grid:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""
@@ -98,7 +61,7 @@ def filled(tmp_path: Path) -> tables.Grid:
 
 
 def test_misprints_are_shown_and_never_counted(filled: tables.Grid, tmp_path: Path) -> None:
-    column = next(c for c in compare.columns(filled, "best") if c.panel.name == "2c")
+    column = next(c for c in agreement.columns(filled, "best") if c.panel.name == "2c")
     assert (column.methods, column.tau, column.winner) == (2, pytest.approx(1.0), True)
     rows = {r["method"]: r for r in compare.rows(filled) if r["panel"] == "2c"}
     assert rows["local"]["best_verdict"] == "agrees"
@@ -111,15 +74,15 @@ def test_misprints_are_shown_and_never_counted(filled: tables.Grid, tmp_path: Pa
     text = compare.markdown(filled)
     assert "(11.62 ± 7.12)" in text
     # 2a and 2b count all five methods' records too: the same runs hold all probes
-    tally = {t.name: t for t in compare.tallies(filled, "best")}
+    tally = {t.name: t for t in agreement.tallies(filled, "best")}
     assert (tally["FedED (fedlog)"].cells, tally["Local"].cells, tally["FedAvg"].cells) == (2, 3, 0)
     assert tally["all"].cells == 2 + 3 + 3 + 2
     assert tally["all"].agreeing == sum(t.agreeing for t in tally.values()) - tally["all"].agreeing
 
 
 def test_both_rounds_are_compared(filled: tables.Grid) -> None:
-    best = {t.name: t.mean_absolute for t in compare.tallies(filled, "best")}
-    last = {t.name: t.mean_absolute for t in compare.tallies(filled, "last")}
+    best = {t.name: t.mean_absolute for t in agreement.tallies(filled, "best")}
+    last = {t.name: t.mean_absolute for t in agreement.tallies(filled, "last")}
     assert best["Local"] != last["Local"]
 
 
@@ -159,7 +122,9 @@ def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     assert len(places) == len(set(places)) < len(table.results)
     twice = [row for row in spec.rows if row.name == "FedSage+"]
     assert {cell.row for cell in once if cell.row.name == "FedSage+"} == {twice[0]}
-    ran = {cell: replace(found, best=ours(0.8)) for cell, found in table.results.items() if cell.row == twice[1]}
+    ran = {
+        cell: replace(found, best=Stat(0.8, 0.0, 3)) for cell, found in table.results.items() if cell.row == twice[1]
+    }
     again = compare.speaking(replace(table, results=table.results | ran))
     assert {cell.row for cell in again if cell.row.name == "FedSage+"} == {twice[1]}
 

@@ -40,7 +40,7 @@ from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
 from fgl_repro.tables import compare
-from fgl_repro.tables.compare import COUNTED
+from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import spelled

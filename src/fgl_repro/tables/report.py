@@ -11,7 +11,7 @@ from fgl_repro.config import science
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, reference, results, verdict
+from fgl_repro.tables import agreement, compare, reference, results, verdict
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.results import ROUNDS, Grid, grid_text
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
@@ -31,9 +31,9 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     blocks = [
         f"# {filled[0].spec.display if filled else paper}: how far the numbers come back",
         f"Written by `fgl-table publish` from run records; do not edit. A cell agrees if it is within "
-        f"{100 * compare.TOLERANCE:.0f} points or {compare.POOLED_STDS:.0f} pooled std of the printed number; printed "
-        "numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is Kendall's "
-        "rank agreement of the methods, averaged over columns (data set and client count).",
+        f"{100 * agreement.TOLERANCE:.0f} points or {agreement.POOLED_STDS:.0f} pooled std of the printed number; "
+        "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
+        "Kendall's rank agreement of the methods, averaged over columns (data set and client count).",
     ]
     blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables)]
     for selection, name in ROUNDS.items():
@@ -187,10 +187,10 @@ def _panels(tables: Sequence[Grid], selection: str) -> str:
     for table in tables:
         for panel in table.spec.panels:
             part = _part(table, panel)
-            everything = compare.tallies(part, selection)[-1]
+            everything = agreement.tallies(part, selection)[-1]
             if not everything.cells:
                 continue
-            columns = [c for c in compare.columns(part, selection) if c.methods > 1 and _compares_methods(table)]
+            columns = [c for c in agreement.columns(part, selection) if c.methods > 1 and _compares_methods(table)]
             winners = [c.winner for c in columns if c.winner is not None]
             taus = [c.tau for c in columns if c.tau is not None]
             body.append(
@@ -216,7 +216,7 @@ def _methods(tables: Sequence[Grid]) -> str:
     for name in names:
         line: list[object] = [name]
         for protocol in protocols:
-            found = [t for table in tables if table.protocol == protocol for t in compare.tallies(table, "best")]
+            found = [t for table in tables if table.protocol == protocol for t in agreement.tallies(table, "best")]
             own = [tally for tally in found if tally.name == name and tally.mean_absolute is not None]
             cells = sum(tally.cells for tally in own)
             gap = sum(tally.cells * (tally.mean_absolute or 0.0) for tally in own) / cells if cells else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from fgl_repro.tables import compare, reference
+from fgl_repro.tables import agreement, reference
 from fgl_repro.tables.results import ROUNDS, Grid
 from fgl_repro.tables.spec import Cell, Panel, spelled
 
@@ -36,7 +36,7 @@ def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
     places = spec.places
     for (y, row), (x, at) in product(enumerate(spec.rows), enumerate(places)):
         cell = Cell(panel, row, *at)
-        gap = compare.difference(reference.of(cell), table.results[cell].at(table.selection))
+        gap = agreement.difference(reference.of(cell), table.results[cell].at(table.selection))
         if gap.points is None:
             continue
         suspect = gap.verdict == "suspect"

@@ -1,0 +1,120 @@
+"""The old rule, beside ``verdict``: a number agrees within two points or two pooled stds; ranks of methods by column.
+
+A printed number whose note starts with ``suspect`` (a misprint, by its reference file) is shown and never counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from fgl_repro.tables import reference
+from fgl_repro.tables.reference import Reference
+from fgl_repro.tables.results import Grid, Stat
+from fgl_repro.tables.spec import Cell, Panel
+
+TOLERANCE = 0.02  # two points agree whatever the stds are
+POOLED_STDS = 2.0
+COUNTED = ("agrees", "differs")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Ours minus the paper's.
+
+    Attributes:
+        points: Percentage points; None where one of the two is missing.
+        stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``; None where that is 0 or missing.
+        verdict: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
+    """
+
+    points: float | None
+    stds: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """One data set and client count of a panel, over the methods that both sides have.
+
+    Attributes:
+        tau: Kendall's tau-b of the two rankings; None with fewer than two methods or a constant side.
+        winner: Whether a method that is best here is best there; None with fewer than two methods.
+    """
+
+    panel: Panel
+    dataset: str
+    clients: int
+    methods: int
+    tau: float | None
+    winner: bool | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How a method (or all) fares over the cells that count."""
+
+    name: str
+    cells: int
+    agreeing: int
+    mean_absolute: float | None
+
+
+def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
+    """Compare one number; agreement is within two points or two pooled std, whichever is wider."""
+    if theirs is None or ours is None:
+        return Difference(None, None, "not printed" if theirs is None else "not run")
+    gap = ours.mean - theirs.mean
+    pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2)
+    near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
+    verdict = "suspect" if theirs.suspect else "agrees" if near else "differs"
+    return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
+
+
+def columns(table: Grid, selection: str) -> list[Column]:
+    """Rank agreement of each column."""
+    out = []
+    for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
+        pairs = []
+        for row in table.spec.rows:
+            cell = Cell(panel, row, dataset, clients)
+            theirs, ours = reference.of(cell), table.results[cell].at(selection)
+            if theirs and ours and difference(theirs, ours).verdict in COUNTED:
+                pairs.append((theirs.mean, ours.mean))
+        out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
+    return out
+
+
+def tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Kendall's tau-b between the first and the second numbers."""
+    if len(pairs) < 2:
+        return None
+    from scipy.stats import kendalltau
+
+    value = float(kendalltau(*zip(*pairs, strict=True)).statistic)
+    return None if math.isnan(value) else value
+
+
+def same_winner(pairs: Sequence[tuple[float, float]]) -> bool | None:
+    """Whether the best by the first numbers (one of them, if tied) is also best by the second."""
+    if len(pairs) < 2:
+        return None
+    best = [max(side) for side in zip(*pairs, strict=True)]
+    return any(theirs == best[0] and ours == best[1] for theirs, ours in pairs)
+
+
+def tallies(table: Grid, selection: str) -> list[Tally]:
+    """One line a method, and ``all`` last."""
+    gaps: dict[str, list[Difference]] = {row.label: [] for row in table.spec.rows}
+    for cell, found in table.results.items():
+        gap = difference(reference.of(cell), found.at(selection))
+        if gap.verdict in COUNTED:
+            gaps[cell.row.label].append(gap)
+    out = []
+    for name, group in {**gaps, "all": [gap for own in gaps.values() for gap in own]}.items():
+        points = [abs(gap.points) for gap in group if gap.points is not None]
+        agreeing = sum(gap.verdict == "agrees" for gap in group)
+        out.append(Tally(name, len(group), agreeing, sum(points) / len(points) if points else None))
+    return out

@@ -1,0 +1,46 @@
+"""The old rule: agreement of one number, ranks of a column."""
+
+from __future__ import annotations
+
+import pytest
+
+from fgl_repro.tables import agreement
+from fgl_repro.tables.reference import Reference
+from fgl_repro.tables.results import Stat
+
+
+def ours(mean: float, std: float | None = 0.0) -> Stat:
+    return Stat(mean, std, 3)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "points", "stds", "verdict"),
+    [
+        (Reference(0.80, 0.0, ""), ours(0.82), 2.0, None, "agrees"),
+        (Reference(0.80, 0.0, ""), ours(0.8201), 2.01, None, "differs"),
+        (Reference(0.80, 0.03, ""), ours(0.74, 0.03), -6.0, -2.0, "agrees"),
+        (Reference(0.80, 0.03, ""), ours(0.739, 0.03), -6.1, -2.0333333, "differs"),
+        (Reference(0.80, 0.05, ""), ours(0.87, 0.0), 7.0, 1.979899, "agrees"),
+        (Reference(0.80, None, ""), ours(0.83, 0.02), 3.0, 2.1213203, "differs"),
+        (Reference(0.80, 0.0, "suspect: copied"), ours(0.80), 0.0, None, "suspect"),
+        (Reference(0.80, 0.0, ""), None, None, None, "not run"),
+        (None, ours(0.8), None, None, "not printed"),
+    ],
+)
+def test_verdicts(theirs, mine, points, stds, verdict) -> None:
+    found = agreement.difference(theirs, mine)
+    assert found.verdict == verdict
+    assert found.points == (None if points is None else pytest.approx(points))
+    assert found.stds == (None if stds is None else pytest.approx(stds))
+
+
+def test_ranks() -> None:
+    assert agreement.tau([(1, 1), (2, 2), (3, 3)]) == pytest.approx(1)
+    assert agreement.tau([(1, 3), (2, 2), (3, 1)]) == pytest.approx(-1)
+    assert agreement.tau([(1, 1), (2, 3), (3, 2)]) == pytest.approx(1 / 3)
+    assert agreement.tau([(1, 1), (1, 2)]) is None  # the paper's side is constant
+    assert agreement.tau([(1, 1)]) is None
+    assert agreement.same_winner([(0.5, 0.1), (0.4, 0.9)]) is False
+    assert agreement.same_winner([(0.5, 0.9), (0.4, 0.1)]) is True
+    assert agreement.same_winner([(0.5, 0.1), (0.5, 0.9)]) is True  # tied in the paper
+    assert agreement.same_winner([(0.5, 0.1)]) is None

@@ -39,3 +39,18 @@ def test_a_clients_draws_do_not_depend_on_anothers_nodes(toy_graph: Graph) -> No
     assert drawn[0][:most] == drawn[1][:most]
     orders = [np.concatenate([b.rows[b.rows < 10**9] for b in Batches(whole, 4, seed).epoch()]) for seed in (0, 1)]
     assert not np.array_equal(orders[0], orders[1][: len(orders[0])])
+
+
+def test_as_many_steps_at_every_client(toy_graph: Graph) -> None:
+    """Three steps of an epoch: a small client goes through its nodes three times, a large one takes a part of them."""
+    world = uneven(toy_graph)
+    held = np.bincount(world.graph.owner[world.train])
+    drawn = list(Batches(world, 4, 0, steps=3).epoch())
+    assert [batch.active.all() for batch in drawn] == [True] * 3
+    each = [np.concatenate([b.rows[world.graph.owner[b.rows] == k] for b in drawn]) for k in range(3)]
+    assert np.array_equal(np.unique(each[0], return_counts=True)[1], [3, 3])
+    for k in (1, 2):
+        assert held[k] >= 12
+        assert len(np.unique(each[k])) == len(each[k]) == 12
+    whole, twice = (next(Batches(world, 4, 0, steps=steps).epoch()) for steps in (0, 2 * int(held[1] // 4)))
+    assert np.array_equal(*(b.rows[world.graph.owner[b.rows] == 1] for b in (whole, twice)))

@@ -73,6 +73,27 @@ def test_a_teachers_first_layer_serves_the_first_step_alone(
     assert all(torch.equal(value, computed.last[name]) for name, value in handed_on.last.items())
 
 
+def test_steps_on_everything_are_epochs(toy_graph: Graph) -> None:
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    found = []
+    for steps, epochs in ((3, 1), (0, 3)):
+        rules = {"protocol.steps": steps, "protocol.local_epochs": epochs, "model.hidden": 8}
+        config = configs.build(rules, dataset="cora", method="fedavg", clients=3)
+        found.append(train(config.method, make_clients(world, config), 2, epochs))
+    for name, value in found[0].last.items():
+        assert torch.equal(value, found[1].last[name]), name
+
+
+@pytest.mark.parametrize("method", ["feded", "fedlog"])
+def test_the_protocol_counts_the_steps_of_batches(toy_graph: Graph, method: str) -> None:
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    size = {"fedlog": "method.batch", "feded": "protocol.batch"}[method]
+    config = configs.build({"protocol.steps": 5, size: 8}, dataset="cora", method=method, clients=3)
+    clients = make_clients(world, config)
+    taken = clients.steps(2, batches=getattr(config.method.state(clients), "batches", None))
+    assert [None if step.active is None else step.active.all() for step in taken] == [True] * 10
+
+
 def test_a_resting_client_keeps_its_last_loss() -> None:
     weight = torch.ones(2, 1, requires_grad=True)
     steps = [Step(None), Step(np.array([True, False]))]

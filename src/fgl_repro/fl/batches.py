@@ -30,21 +30,25 @@ class Batch:
 
 
 class Batches:
-    """Draws without replacement: ``max(n_k // size, 1)`` batches an epoch, the remainder of n_k left out.
+    """Draws without replacement: ``max(n_k // size, 1)`` batches a pass, the remainder of n_k left out.
 
     Each client has streams of its own, so that no client's draws depend on another's data.
 
     Args:
-        remainder: An epoch ends with a smaller batch of the nodes that are left.
+        remainder: A pass ends with a smaller batch of the nodes that are left.
+        steps: Batches of an epoch at every client, drawn from as many passes as it takes; 0: an epoch is a pass.
         draws: Uniform numbers for every row, to choose its neighbours by, from further streams.
     """
 
-    def __init__(self, world: World, size: int, seed: int, remainder: bool = False, draws: int = 0) -> None:
+    def __init__(
+        self, world: World, size: int, seed: int, remainder: bool = False, draws: int = 0, steps: int = 0
+    ) -> None:
         owner = world.graph.owner[world.train]
         self.rows = [world.train[owner == k] for k in range(world.num_clients)]
         self.size, self.draws = size, draws
         held = np.array([len(rows) for rows in self.rows])
-        self.steps = np.maximum(-(-held // size) if remainder else held // size, 1)
+        self.filled = np.maximum(-(-held // size) if remainder else held // size, 1)
+        self.steps = np.full_like(held, steps) if steps else self.filled
         self._rng = [numpy_rng(f"batches/{k}", seed) for k in range(world.num_clients)]
         self._draw = [numpy_rng(f"neighbours/{k}", seed) for k in range(world.num_clients)]
 
@@ -54,9 +58,11 @@ class Batches:
         orders = np.full(shape, -1, dtype=np.int64)
         uniform = np.zeros((*shape, self.draws), dtype=np.float32)
         for k, rows in enumerate(self.rows):
-            used = slice(min(len(rows), self.steps[k] * self.size))
-            orders[k, used] = self._rng[k].permutation(rows)[used]
-            uniform[k, used] = self._draw[k].random((used.stop, self.draws), dtype=np.float32)
+            end, whole = self.steps[k] * self.size, self.filled[k] * self.size
+            for start in range(0, end, whole):
+                count = min(len(rows), whole, end - start)
+                orders[k, start : start + count] = self._rng[k].permutation(rows)[:count]
+                uniform[k, start : start + count] = self._draw[k].random((count, self.draws), dtype=np.float32)
         for step in range(int(self.steps.max())):
             part = orders[:, step * self.size : (step + 1) * self.size]
             taken = part >= 0

@@ -77,7 +77,7 @@ class Clients:
         if not self.protocol.batch:
             return None
         draws = numbers(self.model.fanout)
-        return Batches(self.world, self.protocol.batch, self.seed, self.protocol.remainder, draws)
+        return Batches(self.world, self.protocol.batch, self.seed, self.protocol.remainder, draws, self.protocol.steps)
 
     def steps(
         self,
@@ -86,7 +86,7 @@ class Clients:
         batches: Batches | None = None,
         going: np.ndarray | None = None,
     ) -> Iterator[LocalStep]:
-        """Local steps: one an epoch on everything, or mini-batches.
+        """Local steps: one an epoch on everything (or as many as the protocol says), or mini-batches.
 
         Args:
             inputs: What the rows are computed from; None: the clients' own.
@@ -95,7 +95,7 @@ class Clients:
         """
         inputs, batches, first = inputs or self.inputs, batches or self._batches, True
         for _ in range(epochs):
-            for batch in [None] if batches is None else batches.epoch():
+            for batch in [None] * (self.protocol.steps or 1) if batches is None else batches.epoch():
                 if batch is None:
                     yield LocalStep(going, inputs.train, first=first)
                 else:

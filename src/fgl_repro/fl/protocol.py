@@ -23,6 +23,7 @@ class Protocol(Axis):
         redraw: Whether every run seed draws split, crop and random parts anew (added to ``split_seed``).
         rounds: Communication rounds R.
         local_epochs: Epochs a client trains each round.
+        steps: Local steps of an epoch at every client; 0: one on all its training nodes, or as many as its batches.
         batch: Training nodes of a local step, drawn without replacement; 0: all of them.
         remainder: Whether an epoch ends with a smaller batch of the nodes that are left, or leaves them out.
         optimiser: ``adam`` or ``sgd``, one for each client.
@@ -53,6 +54,7 @@ class Protocol(Axis):
     redraw: bool = added(False)
     rounds: int = 100
     local_epochs: int = 1
+    steps: int = added(0)
     batch: int = added(0)
     remainder: bool = added(False)
     optimiser: str = added("adam")
@@ -82,7 +84,7 @@ class Protocol(Axis):
             selection=("best_validation", "last"),
         )
         self.at_least(1, "rounds", "local_epochs")
-        self.at_least(0, "batch", "lr", "weight_decay", "ddof")
+        self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof")
         if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):
             raise UserError(
                 f"protocol.momentum={self.momentum} must lie in [0, 1) and is for protocol.optimiser=sgd: set it to 0."

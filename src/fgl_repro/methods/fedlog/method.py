@@ -177,7 +177,7 @@ class FedLoG(Method[State]):
     def state(self, clients: Clients) -> State:
         rates = self.reported(clients)
         return State(
-            batches=Batches(clients.world, self.batch, clients.seed),
+            batches=Batches(clients.world, self.batch, clients.seed, steps=clients.protocol.steps),
             shares=class_shares(rates, self.weighting == "inverse"),
             gamma=torch.zeros_like(rates),
             synthetic=clients.personal[f"X_{self.share}"].detach().clone(),

@@ -274,7 +274,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("method=fedntd method.tau=0", "method.tau=0.0 is no temperature: give a number above 0."),
         ("method=fedntd method.beta=-1", "method.beta=-1.0 is out of range"),
         ("protocol.optimiser=lbfgs", "protocol.optimiser=lbfgs is unknown: choose adam or sgd."),
-        ("protocol.moments=never", "choose kept or each_round"),
+        ("protocol.moments=never", "choose kept, each_round or shared"),
         ("protocol.momentum=0.9", "is for protocol.optimiser=sgd: set it to 0."),
         ("protocol.optimiser=sgd protocol.momentum=1", "must lie in [0, 1)"),
         ("protocol.selection=nope", "protocol.selection=nope is unknown: choose best_validation or last."),

@@ -47,6 +47,36 @@ def follow(stack: Callable[[Params], Optimiser], single: Fresh, schedule: list[l
         torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("kind", "momentum"), [("adam", 0.0), ("sgd", 0.9)])
+def test_shared_moments_are_those_of_one_optimiser_that_moves_clients_in_turn(
+    toy_graph: Graph, kind: str, momentum: float
+) -> None:
+    """Two rounds of two epochs against one of torch's optimisers, whose tensor is every client's in its turn."""
+    world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+    rules = {"optimiser": kind, "momentum": momentum, "moments": "shared", "rounds": 2, "local_epochs": 2}
+    overrides = {f"protocol.{name}": value for name, value in rules.items()}
+    config = make_config("local", "paper", **overrides, **{"model.dropout": 0.0})
+    ours = federate(config, world, torch.device("cpu"))[0].last
+
+    clients = make_clients(world, config)
+    step, lr, decay = next(clients.steps(1)), config.protocol.lr, config.protocol.weight_decay
+    kept = [[p[k].detach().clone() for p in clients.params.values()] for k in range(3)]
+    one = [torch.nn.Parameter(value.clone()) for value in kept[0]]
+    sgd = torch.optim.SGD(one, lr=lr, weight_decay=decay, momentum=momentum)
+    optimiser = torch.optim.Adam(one, lr=lr, weight_decay=decay) if kind == "adam" else sgd
+    for k in [0, 1, 2, 0, 1, 2]:
+        for param, value in zip(one, kept[k], strict=True):
+            param.data.copy_(value)
+        for _ in range(2):
+            joint = {n: torch.stack([p] * 3) for n, p in zip(clients.params, one, strict=True)}
+            optimiser.zero_grad()
+            step.cross_entropy(clients.model(joint, step.view))[k].backward()
+            optimiser.step()
+        kept[k] = [param.detach().clone() for param in one]
+    for t, value in enumerate(ours.values()):
+        torch.testing.assert_close(value, torch.stack([own[t] for own in kept]), atol=1e-5, rtol=1e-4)
+
+
 @given(SCHEDULES)
 @settings(max_examples=25, deadline=None)
 def test_adam_is_k_adams_that_may_rest(schedule: list[list[bool]]) -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.feded import FedED, restricted_divergence
+from fgl_repro.methods.feded import FedED, divergence_with_rest, restricted_divergence
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
@@ -60,6 +60,36 @@ def test_feded_as_its_authors_wrote_it(world: World) -> None:
         suppressed = (p * (torch.logsumexp(u, 0) - np.log(len(y)))).sum()
         expected = calibrated + 0.7 * distilled + 0.3 * suppressed
         assert loss[k].item() == pytest.approx(expected.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["vacant", "rest"])
+def test_feded_of_cross_entropy_and_a_divergence(world: World, variant: str) -> None:
+    config = make_config("feded", variant, **{"method.lam": 0.7})
+    clients = make_clients(world, config)
+    step = next(clients.steps(1))
+    student, teacher = torch.randn(2, *step.view.labels.shape, 4)
+    assert isinstance(config.method, FedED)
+    loss = config.method.distilled(clients, step, student, teacher)
+    for k in range(3):
+        rows = step.view.mask[k].bool()
+        vacant = clients.class_counts[k] == 0
+        p, q = (torch.softmax(logits[k][rows], 1) for logits in (teacher, student))
+        if variant == "rest":
+            p, q = (torch.cat([own[:, vacant], own[:, ~vacant].sum(1, keepdim=True)], 1) for own in (p, q))
+        else:
+            p, q = (own[:, vacant] / own[:, vacant].sum(1, keepdim=True) for own in (p, q))
+        expected = (
+            F.cross_entropy(student[k][rows], step.view.labels[k][rows]) + 0.7 * (p * (p / q).log()).sum(1).mean()
+        )
+        assert loss[k].item() == pytest.approx(expected.item(), abs=1e-4)
+        assert variant == "vacant" or expected > F.cross_entropy(student[k][rows], step.view.labels[k][rows])
+
+
+def test_divergence_with_rest_is_zero_without_a_vacant_class() -> None:
+    student, teacher = torch.randn(2, 2, 5, 4)
+    assert torch.allclose(
+        divergence_with_rest(student, teacher, torch.zeros(2, 1, 4).bool()), torch.zeros(2, 5), atol=1e-6
+    )
 
 
 def test_restricted_divergence_is_zero_for_one_or_no_vacant_class() -> None:

@@ -12,7 +12,7 @@ from fgl_repro.core.errors import UserError
 
 STORED = Path(__file__).parent / "stored"
 FEATURES = ("row", "raw")
-COMPONENTS = ("largest", "whole")
+COMPONENTS = ("largest", "whole", "featured")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Dataset(Option):
 
     Attributes:
         features: ``row`` (normalised, as FED-PUB does) or ``raw`` (the data set's own values).
-        component: ``largest`` (connected component) or ``whole``.
+        component: ``largest`` (connected component), ``whole``, or ``featured``: all nodes that have any feature.
     """
 
     axis: ClassVar[str] = "dataset"
@@ -96,7 +96,7 @@ class Dataset(Option):
         sizes = {"features": self.known.features, "classes": self.known.classes}
         whole, part = {"nodes": self.known.full_nodes}, {"nodes": self.known.nodes, "edges": self.known.edges}
         fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
-        sizes |= whole if self.component == "whole" else part
+        sizes |= {"whole": whole, "largest": part}.get(self.component, {})
         return sizes | ({"fingerprint": fingerprint} if fingerprint else {})
 
     def build(self, cache: Path) -> Graph:
@@ -116,7 +116,8 @@ class Dataset(Option):
                 f"{raw.origin} does not hold the published {self.name} ({wrong}): replace its files with the "
                 "originals, or remove them to download them again"
             )
-        graph = whole if self.component == "whole" else part
+        graph = part if self.component == "largest" else whole
+        graph = process.featured(whole) if self.component == "featured" else graph
         return graph if self.features == "raw" else process.row_normalised(graph)
 
 

@@ -56,6 +56,11 @@ def largest_component(whole: Graph) -> Graph:
     return replace(part, features=_canonical(part.features), adjacency=_canonical(part.adjacency))
 
 
+def featured(whole: Graph) -> Graph:
+    """A graph without the nodes whose features are all zero."""
+    return whole.subgraph(np.flatnonzero(np.diff(whole.features.indptr)))
+
+
 def row_normalised(graph: Graph) -> Graph:
     """FED-PUB's normalisation: ``x <- (x - min x) / max(1, sum_j x_ij)``, the minimum taken over the whole matrix.
 

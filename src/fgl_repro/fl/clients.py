@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,11 +67,12 @@ class Clients:
 
     def optimiser(self) -> Optimiser:
         """The clients' optimiser over all they train: the same in all rounds, or a new one, as the protocol says."""
-        return self._kept if self.protocol.moments == "kept" else stacked(self.trained, self.protocol)
+        return stacked(self.trained, self.protocol) if self.protocol.moments == "each_round" else self._kept
 
     @cached_property
     def _kept(self) -> Optimiser:
-        return stacked(self.trained, self.protocol)
+        own = stacked(self.trained, self.protocol)
+        return own.passed_on() if self.protocol.moments == "shared" else own
 
     @cached_property
     def _batches(self) -> Batches | None:
@@ -104,8 +106,15 @@ class Clients:
                 first = False
 
     def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None) -> Tensor:
-        """Local epochs of one round with the clients' optimiser; the last loss of each client ``[K]``."""
-        return descend(self.steps(epochs, inputs), loss, [self.optimiser()])
+        """Local epochs of one round with the clients' optimiser; the last loss of each client ``[K]``.
+
+        Clients that share one optimiser train in turn, each all of its epochs.
+        """
+        steps = self.steps(epochs, inputs)
+        if self.protocol.moments == "shared":
+            turns = (self.steps(epochs, inputs, going=one) for one in np.eye(self.count, dtype=bool))
+            steps = chain.from_iterable(turns)
+        return descend(steps, loss, [self.optimiser()])
 
     def logits(self, step: LocalStep, teacher: Teacher | None = None) -> Tensor:
         """Training-mode logits of the rows of a step, ``[K, r, C]``; a teacher hands its first layer on, if it can."""

@@ -48,14 +48,25 @@ class Optimiser(ABC):
         self.buffers = [[torch.zeros_like(p) for p in self.params] for _ in range(buffers)]
         self.counts = [torch.zeros((), device=p.device) for p in self.params]
         self.clients = self.params[0].shape[0]
-        self._ragged = False
+        self._ragged = self._passed_on = False
+
+    def passed_on(self) -> Optimiser:
+        """This optimiser, before its first step, as one for all: what it remembers of a client goes on to the next."""
+        self.buffers = [[buffer[:1].clone() for buffer in kind] for kind in self.buffers]
+        self._passed_on = True
+        return self
 
     def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
-        if not self._ragged and active is not None and not active.all():
+        if not (self._ragged or self._passed_on or active is None or active.all()):
             self._ragged = True
             self.counts = [count.clone() for count in self.counts for _ in range(self.clients)]
         with torch.no_grad():
+            if self._passed_on:
+                for k in (k for k in range(self.clients) if active is None or active[k]):
+                    own = [[tensor[k : k + 1] for tensor in tensors] for tensors in (self.params, grads)]
+                    self._move(*own, self.buffers, self.counts)
+                return
             if not self._ragged:
                 self._move(self.params, grads, self.buffers, self.counts)
                 return

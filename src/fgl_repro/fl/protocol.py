@@ -28,8 +28,9 @@ class Protocol(Axis):
         remainder: Whether an epoch ends with a smaller batch of the nodes that are left, or leaves them out.
         optimiser: ``adam`` or ``sgd``, one for each client.
         momentum: Share of SGD's last direction that it goes on with; 0 for Adam, which has moments of its own.
-        moments: Whether what the optimiser remembers (Adam's moments, SGD's direction) is ``kept`` from round to round
-            or begins anew in ``each_round``.
+        moments: Whether what the optimiser remembers (Adam's moments, SGD's direction) is ``kept`` from round to round,
+            begins anew in ``each_round``, or is ``shared``: one optimiser for all clients, who train in turn. A method
+            with optimisers of its own (FedLoG) goes on with them.
         lr: The optimiser's learning rate.
         weight_decay: Its coupled L2 factor.
         average: What selects the round and is printed: ``pooled`` over nodes, or the plain mean over ``clients``. It is
@@ -78,7 +79,7 @@ class Protocol(Axis):
         self.one_of(
             split_source=("stream", "fedpub"),
             optimiser=("adam", "sgd"),
-            moments=("kept", "each_round"),
+            moments=("kept", "each_round", "shared"),
             average=("pooled", "clients"),
             judged=("own", "server", "crosswise"),
             selection=("best_validation", "last"),

@@ -36,8 +36,9 @@ the paper is silent on the start, the code has this.
 
 ``shared``: one generator for all, the mean of the clients' after every epoch on (5), without (6) (Table D2).
 
-Left out: labels shifted past hidden nodes, and labels of test nodes, in the code's L^c (here: training nodes); one Adam
-shared by all clients; sampled neighbours in phase 1. Splits, batches, rounds and repetitions are the protocol's, widths
+Left out: labels shifted past hidden nodes, and labels of test nodes, in the code's L^c (here: training nodes); sampled
+neighbours in phase 1. The code's one Adam for the classifiers of all clients is ``protocol.moments=shared``; here each
+has its own. Splits, batches, rounds and repetitions are the protocol's, widths
 and sampled neighbours of the classifier the model's, Louvain the partitioner's. Neither z nor gradients are protected.
 
 Generators depend on other clients through features alone, never on each other: they are trained in groups that fit in
@@ -45,7 +46,7 @@ memory, since the last layer of one has 2048 x P d weights (38 million on CiteSe
 FedLoG prints 1543.58 MB for CiteSeer, 100 rounds, both ways: 1,929,478 numbers a model, exactly two GraphSAGE encoders
 (128, 64) and one classifier. So there an encoder of the generator seems to travel with the classifier every round; by
 FedSage's paper, and here, the classifier alone does, and phase 1 (``generator``, ``setup`` in records of before) sends
-far more than all rounds. In the rounds Adam's moments outlive a round, where the code begins Adam anew.
+far more than all rounds.
 FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/fedlog/FINDINGS.md).
 Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D1-D4, Figures 3-5.
 """

@@ -64,8 +64,8 @@ class Optimiser(ABC):
         with torch.no_grad():
             if self._passed_on:
                 for k in (k for k in range(self.clients) if active is None or active[k]):
-                    own = [[tensor[k : k + 1] for tensor in tensors] for tensors in (self.params, grads)]
-                    self._move(*own, self.buffers, self.counts)
+                    params, own = ([tensor[k : k + 1] for tensor in tensors] for tensors in (self.params, grads))
+                    self._move(params, own, self.buffers, self.counts)
                 return
             if not self._ragged:
                 self._move(self.params, grads, self.buffers, self.counts)

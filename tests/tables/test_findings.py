@@ -20,6 +20,20 @@ CELLS = [  # dataset, clients, method, printed, suspect, ours, std, verdict
     ("pubmed", "3", "fedpub", "", "0", "0.60", "0.000", "not printed"),
 ]
 
+NOTE = """# A note
+
+## Steps
+
+| | printed | one | gap | three | gap |
+|:---|:---|:---|---:|:---|---:|
+| Cora, K = 3 | 80.0 | 79.0 | 1.0 | 80.5 | 0.5 |
+| Cora, K = 10 | 80.0 | 76.0 | 4.0 | 80.5 | 0.5 |
+
+## Words
+
+None.
+"""
+
 
 class Made(findings.Published):
     """Published files whose packed runs are made up: three seeds at one learning rate, one at another."""
@@ -64,6 +78,8 @@ def paper(tmp_path: Path) -> Made:
                 judgement,
             ]
             writer.writerow(told)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "made.md").write_text(NOTE)
     (tmp_path / "p" / "table_8.csv").write_text("class,gamma,std\n1,0.25,\n2,0.30,0.01\n")
     return Made(tmp_path)
 
@@ -94,6 +110,8 @@ def paper(tmp_path: Path) -> Made:
         ("{runs protocol.lr=0.1 protocol.batch= digits=0}", "20"),
         ("{runs protocol.lr=0.01 seed=1 curve=0,1}", "10.0, 25.0"),
         ("{runs protocol.lr=0.01 show=facts.sent.1 digits=0}", "9"),
+        ("{noted note=made under=Steps show=one} to {noted note=made under=Steps show=three}", "2.5 to 0.5"),
+        ('{noted note=made under=Steps show=one rows="Cora, K = 10"}', "4.0"),
         ("{set clients=5}\n{cell method=fedavg} {cell method=fedavg clients=3}", "72.0 81.0"),
         ("{each clients=3,5}\n{clients}: {paper method=fedavg}\n{end}\nend", "3: 80.0\n5: 70.0\nend"),
         ("{each dataset=pubmed clients=3}\n{dataset} {cell method=fedpub}\n{end}\n", "PubMed 60.0\n"),
@@ -117,6 +135,11 @@ def test_placeholders_become_numbers(paper: Made, text: str, becomes: str) -> No
         ("{runs protocol.lr=0.1 probe=new_client}", "new_client"),
         ("{value file=table_99.csv show=x}", "there is no file p/table_99.csv"),
         ("{value file=table_8.csv class=1}", "show"),
+        ("{noted note=made under=Words show=one}", "no table stands there"),
+        ("{noted note=none under=Steps show=one}", "no table stands there"),
+        ("{noted note=made under=Steps show=printed}", "no gap stands there"),
+        ("{noted note=made under=Steps show=one rows=PubMed}", "no gap stands there"),
+        ("{noted note=made under=Steps show=two}", "not in list"),
         ("{best method=fedpub}", "best is none of"),
         ("{cell fedpub}", "cannot be filled"),
         ("{each clients=3}", "no line {end} follows"),
@@ -127,3 +150,28 @@ def test_errors_name_file_and_placeholder(paper: Made, placeholder: str, says: s
         findings.fill(f"A claim: {placeholder}.", paper, "made/findings.md.in", {"protocol": "p"})
     assert str(error.value).startswith(f"made/findings.md.in: {placeholder} cannot be filled: ")
     assert says in str(error.value)
+
+
+def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
+    text = """# Made
+
+## Part
+
+### A claim: `x`, K = 3
+
+**Verdict: found.** **Gap to print: 9.0 to 1.5 points.** And so on.
+
+### Another claim
+
+**Verdict: found.** It has no gap.
+
+## Next part
+
+### A third
+
+**Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
+"""
+    assert findings.causes({"made": text}).splitlines() == [
+        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
+        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
+    ]

@@ -11,6 +11,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
+    {noted note=2026-11-22-causes under="..." show="..."} mean of a column ``gap`` of a note's table, see below
     {set protocol=fedlog_matched at=last}                 what holds from here on, unless a placeholder says otherwise
     {each dataset=cora,pubmed clients=3,5} ... {end}      the lines between once for each; ``{dataset}`` is the value
 
@@ -18,7 +19,11 @@ Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (m
 (``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
 ``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
 the record lacks it) and may then differ in seed alone; ``probe``, or ``show`` with a dotted entry of the record, says
-what is read. ``set`` concerns no runs; ``each`` does.
+what is read. ``set`` concerns no runs; ``each`` does. ``noted`` reads the table below the heading ``under`` of
+``notes/<note>.md``, whose column ``gap`` stands right of the one called ``show``; ``rows`` keeps rows named so.
+
+A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
+absolute gap without it and with it. ``{causes}`` of ``README.md.in`` lists these findings.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.spec import spelled
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
+CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
 SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
@@ -103,6 +109,7 @@ class _Lookup:
     def text(self) -> str:
         """What stands in its place."""
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
+        whole["noted"] = self.noted
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         if self.word in whole:
             return whole[self.word](self.filters)
@@ -185,6 +192,20 @@ class _Lookup:
             raise ValueError("no cell with evidence matches")
         return f"{told.count(REPRODUCED)} of {len(told)}"
 
+    def noted(self, filters: Words) -> str:
+        """Mean gap over the rows of a note's table that have ``rows`` in their name."""
+        path = self.published.folder / "notes" / f"{filters['note']}.md"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        section = text.partition(f"\n## {filters['under']}\n")[2].partition("\n## ")[0]
+        table = [[word.strip() for word in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
+        if not table:
+            raise ValueError("no table stands there")
+        column = table[0].index(filters["show"]) + 1
+        found = [float(line[column]) for line in table[2:] if filters.get("rows", "") in line[0]]
+        if table[0][column] != "gap" or not found:
+            raise ValueError("no gap stands there")
+        return f"{np.mean(found):.1f}"
+
     def ahead(self, filters: Words) -> str:
         """Columns in which the row is above every row of another method, of those where it and another one ran."""
         above, mean = [], f"{filters.pop('at', self.at)}_mean"
@@ -236,17 +257,29 @@ def _board(every: dict[str, Published]) -> str:
     return grid_text(["table", "protocol", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), numbers_from=2)
 
 
+def causes(texts: Mapping[str, str]) -> str:
+    """A line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
+    told: dict[str, list[str]] = {}
+    for paper, text in texts.items():
+        for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
+            if cause := CAUSE.match(body.partition("\n## ")[0].strip()):
+                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                told.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
+    return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
+
+
 def pages(results: Path) -> dict[Path, str]:
     """Text of the scoreboard and of every paper's findings, by file; what has no template has no page."""
     every = {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
-    head, out = "<!-- Written from {}; do not edit. -->\n\n", {}
-    if (template := results / "README.md.in").exists():
-        text = template.read_text(encoding="utf-8").replace("{scoreboard}", _board(every))
-        out[results / "README.md"] = head.format(template.name) + text
+    head, found = "<!-- Written from {}; do not edit. -->\n", {}
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():
-            text = fill(template.read_text(encoding="utf-8"), published, f"{paper}/{template.name}", {})
-            out[published.folder / "FINDINGS.md"] = head.format(template.name) + text
+            found[paper] = fill(template.read_text(encoding="utf-8"), published, f"{paper}/{template.name}", {})
+    out = {results / paper / "FINDINGS.md": head.format("findings.md.in") + text for paper, text in found.items()}
+    if (template := results / "README.md.in").exists():
+        text = template.read_text(encoding="utf-8")
+        text = text.replace("{scoreboard}", _board(every)).replace("{causes}", causes(found))
+        out[results / "README.md"] = head.format(template.name) + text
     return out
 
 

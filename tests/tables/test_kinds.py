@@ -204,3 +204,24 @@ def test_mean_curve_over_seeds() -> None:
     assert [p.std for p in points] == pytest.approx([0.1, 0.0, 0.1])
     assert curves.over_seeds([[math.nan, math.nan]]) == []
     assert curves.over_seeds([]) == []
+
+
+# --- variants ---------------------------------------------------------------------------------------------------------
+
+
+def test_variants_are_beside_the_same_printed_number_and_count_nowhere(store: RecordStore) -> None:
+    spec = load("fedlog/hops").narrow(datasets=["cora"], clients=[3, 5], seeds=[0, 1, 2])
+    put(spec, store, cell_of(spec, "fedgcn-0", "cora"), [{"best": 0.83}, {"best": 0.84}, {"best": 0.85}])
+    put(spec, store, cell_of(spec, "fedgcn-2-raw", "cora"), [{"best": 0.8}])
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    seen = {(r["name"], r["clients"]): r for r in made.content.rows if r["panel"] == "1"}
+    assert {row["paper_mean"] for (_, clients), row in seen.items() if clients == 3} == {"0.822600"}
+    assert seen["0 hops", 3]["best_points"] == "1.74"
+    assert (seen["1 hop, raw", 3]["best_mean"], seen["2 hops, raw", 3]["n_seeds"]) == ("", 1)
+    line = next(x for x in made.page.splitlines() if x.startswith("| Cora, 3"))
+    assert [c.strip() for c in line.split("|")[2:8]] == ["82.26 ± 0.62", "84.00 ± 0.82", "", "", "", "80.00 [1 of 3]"]
+    last = next(x for x in made.page.splitlines() if x.startswith("| distance"))
+    assert [c.strip() for c in last.split("|")[3:8]] == ["1.74", "", "", "", "2.26"]
+    assert made.content.grid is None
+    assert not [name for name in made.texts if name.startswith("compare_")], "what counts is read from such files"
+    assert (made.content.done, made.content.wanted) == (4, 40)

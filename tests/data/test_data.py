@@ -127,14 +127,6 @@ def test_row_normalisation_against_the_formula() -> None:
         assert np.allclose(process.row_normalised(graph).features.toarray(), expected, atol=1e-7)
 
 
-def test_featured_nodes_of_a_hand_made_graph() -> None:
-    edges = np.array([[0, 1, 2], [1, 2, 3]])
-    features = sp.csr_matrix(np.diag([1.0, 0.0, 1.0, 1.0]).astype(np.float32))
-    graph = process.featured(process.whole_graph("x", RawGraph(features, edges, np.arange(4), num_classes=4)))
-    assert graph.original_id.tolist() == graph.labels.tolist() == [0, 2, 3]
-    assert graph.adjacency.toarray().tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
-
-
 def test_largest_component_of_a_hand_made_graph() -> None:
     edges = np.array([[0, 4, 4, 5, 5, 2, 6, 3], [4, 0, 4, 4, 4, 5, 3, 6]])  # a loop, a double, one direction only
     raw = RawGraph(sp.csr_matrix(np.eye(7, dtype=np.float32)), edges, np.arange(7), num_classes=7)

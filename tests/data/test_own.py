@@ -54,6 +54,15 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
         own.load(tmp_path)
 
 
+def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Own, "given", pyg([0, 1, 2, 3], [(0, 1), (1, 2), (2, 3)], torch.diag(torch.tensor([1.0, 0, 1, 1])))
+    )
+    graph = Own("raw", "featured").load(tmp_path)
+    assert graph.original_id.tolist() == graph.labels.tolist() == [0, 2, 3]
+    assert graph.adjacency.toarray().tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -51,7 +51,7 @@ def another(name: str, value: Any) -> Any:
         "runtime.curves": "all",
         "logger.mode": "disabled",
         "logger.entity": "somebody",
-        "method.hops": 1,
+        "method.hops": 1 if value != 1 else 2,
         "protocol.judged": "server",
         "protocol.optimiser": "sgd",
         "protocol.moments": "each_round",
@@ -160,7 +160,8 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
                 override(run, {name: value})
             continue
         words = {"method.variant": run.method.variants, "setting.focus": run.setting.probes}
-        words |= {"protocol.average": ("pooled", "clients"), "protocol.split_source": ("stream", "fedpub")}
+        words |= {"protocol.average": ("pooled", "clients", "nodes")}
+        words |= {"protocol.split_source": ("stream", "fedpub", "opfgl", "openfgl")}
         words |= {f"method.{field}": known for field, known in run.method.choices.items()}
         if (known := words.get(name)) is not None:
             others = [other for other in known if other != value]

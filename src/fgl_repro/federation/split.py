@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,12 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 UNUSED = 3  # in the graph, but neither trained on nor measured; only worlds that thin the training nodes have such
 
 Ratios = tuple[float, float, float]
+Source = Literal["stream", "fedpub", "opfgl", "openfgl"]
+
+BY_CLASS = ("opfgl", "openfgl")
+"""Sources that draw roles at each client and for each class."""
+PUBLISHED = 42
+"""Seed of the roles that O-pFGL's partitions are published with."""
 
 ORDER = ("cora", "citeseer", "pubmed")
 """Data sets of FED-PUB's released generators, in turn."""
@@ -31,12 +38,13 @@ class Split:
     Attributes:
         ratios: Shares of training, validation and test nodes; they sum to 1.
         seed: Seed of the roles, of cropped or thinned nodes, of parts that are drawn at random.
-        source: Who draws the roles: ``stream``, we, or ``fedpub``, that paper's released generator.
+        source: Who draws the roles: ``stream``, we; ``fedpub``, that paper's released generator; ``opfgl`` or
+            ``openfgl``, we, but client by client and class by class, with the one or the other code's rounding.
     """
 
     ratios: Ratios
     seed: int
-    source: Literal["stream", "fedpub"] = "stream"
+    source: Source = "stream"
 
     def __post_init__(self) -> None:
         """Refuse shares that are no three, no whole, or leave nothing to train on or to select a round by."""
@@ -72,6 +80,32 @@ class Split:
         roles[order[:first]] = TRAIN
         roles[order[first : first + round(test * num_nodes)]] = TEST
         return roles
+
+    def roles_by_class(self, labels: np.ndarray, nodes: Sequence[np.ndarray]) -> np.ndarray:
+        """Role of each node, drawn at each client from the ``nodes`` it alone has, class by class, int8 ``[N]``.
+
+        Of n nodes of a class floor(r_train n) train. O-pFGL's code then takes floor(r_validation n) nodes to validate,
+        OpenFGL's all up to floor((r_train + r_validation) n); the rest test. Classes of few nodes thus have no training
+        node. Nodes of no client stay ``UNUSED``.
+        """
+        train, validation, _ = self.ratios
+        roles = np.full(len(labels), UNUSED, dtype=np.int8)
+        for client, own in enumerate(nodes):
+            rng = numpy_rng(f"split/{client}", self.seed)
+            for label in np.unique(labels[own]):
+                order = rng.permutation(own[labels[own] == label])
+                first = floor(train * len(order))
+                both = floor((train + validation) * len(order))
+                second = both if self.source == "openfgl" else first + floor(validation * len(order))
+                roles[order[:first]] = TRAIN
+                roles[order[first:second]] = VALIDATION
+                roles[order[second:]] = TEST
+        return roles
+
+
+def floor(value: float) -> int:
+    """The largest integer that is not above ``value``, give or take what floats lose: 0.6 * 5 is 3."""
+    return math.floor(value + 1e-9)
 
 
 def turns_before(name: str, clients: int, overlap: bool) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import Graph, induced
 
-Average = Literal["pooled", "clients"]
+Average = Literal["pooled", "clients", "nodes"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Probe:
         name: ``seen_graph``, ``unseen_node``, ...
         graph: Inference graph; probes that share it share one forward pass (same object).
         rows: Union nodes whose predictions count, int64 ``[R]``, ascending; may be empty.
-        average: ``pooled`` over rows, or plain mean over ``clients``.
+        average: ``pooled`` over rows, plain mean over ``clients``, or their mean weighted by ``nodes``, all of theirs.
         histogram: Whether it is also told how often each class is predicted.
     """
 

@@ -39,6 +39,7 @@ class Clients:
         class_counts: Training nodes per client and class, float ``[K, C]``.
         prior: Local class shares p_c, ``[K, C]``.
         samples: Training nodes per client, float ``[K]``.
+        nodes: All nodes per client, float ``[K]``.
         protocol: Rules of training.
         seed: Run seed, for the method's own named streams.
     """
@@ -55,6 +56,7 @@ class Clients:
         self.validation = self.inputs.judged(self.world.validation.rows)
         self.class_counts = torch.from_numpy(self.world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
+        self.nodes = torch.from_numpy(np.diff(self.world.graph.ptr).astype(np.float32)).to(device)
         self.prior = self.class_counts / self.samples.unsqueeze(1)
         self.params = _leaves(stack(start.weights, self.count), device)
         self.personal = _leaves(stack(start.personal, self.count), device)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fgl_repro.core.lazy import lazy
 from fgl_repro.core.schema import Option
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import TypeVar
 
+    from fgl_repro.fl import stage
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.inputs import Inputs
     from fgl_repro.fl.phase import Phase
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     class _Keeping(Generic[S]): ...
 else:
+    stage = lazy("fgl_repro.fl.stage")
     S = None
 
     class _Keeping:
@@ -45,8 +48,8 @@ else:
 class Method(Option, _Keeping[S]):
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
-    The twelve hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first called
-    before the phases, with what ``publish`` sends.
+    The thirteen hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first
+    called before the phases, with what ``publish`` sends.
 
     Attributes:
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
@@ -123,6 +126,16 @@ class Method(Option, _Keeping[S]):
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         """What the server makes of the uploads and sends down, already one row per client."""
         raise NotImplementedError(f"{self.name} uploads but does not aggregate")
+
+    # --- after the rounds ---------------------------------------------------------------------------------------------
+
+    def closing(self, clients: Clients, state: S) -> Iterable[Phase]:
+        """What follows the rounds where the protocol fine-tunes; default: every client trains on, on its own nodes.
+
+        Clients have received what the server made of the last round.
+        """
+        rate = clients.protocol.fine_tuning_lr
+        yield from stage.fine_tuning(clients, lambda step: step.cross_entropy(clients.logits(step)), rate)
 
     # --- what is told of it -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,20 +13,31 @@ if TYPE_CHECKING:
     from fgl_repro.federation.world import Average, Probe
     from fgl_repro.nn.view import View
 
-METRICS = ("accuracy", "pooled", "clients_mean", "macro")
+METRICS = ("accuracy", "pooled", "clients_mean", "macro", "f1")
 """Numbers of a probe over whose seeds a table may take means."""
 
+PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}
+"""What a protocol's average is called in a measurement."""
 
-def accuracy(logits: Tensor, view: View, average: Average = "pooled") -> Tensor:
+
+def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Tensor | None = None) -> Tensor:
     """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 when it has no rows.
 
     Args:
-        average: ``pooled`` over all rows, or the plain mean over ``clients`` that have rows.
+        average: ``pooled`` over all rows, or the mean over clients that have rows: the plain one (``clients``), or
+            weighted by all the ``nodes`` of each, float ``[K]``.
     """
-    hits = ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
     if average == "pooled":
-        return hits.sum() / view.counts.sum().clamp_min(1)
-    return (hits / view.counts.clamp_min(1)).sum() / (view.counts > 0).sum().clamp_min(1)
+        return hits(logits, view).sum() / view.counts.sum().clamp_min(1)
+    weight = (view.counts > 0).to(view.mask.dtype)
+    if average == "nodes" and nodes is not None:
+        weight = weight * nodes
+    return (weight * hits(logits, view) / view.counts.clamp_min(1)).sum() / weight.sum().clamp_min(1)
+
+
+def hits(logits: Tensor, view: View) -> Tensor:
+    """Rows of each client predicted right ``[K]``, from logits ``[K, r, C]``."""
+    return ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
 
 
 def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
@@ -39,6 +51,8 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         ``pooled`` (over rows), ``clients_mean`` (plain mean over clients that have rows), ``macro`` (mean recall over
         classes, rows pooled), ``clients`` (per client, None without rows), ``counts``, and ``accuracy``: the printed
         one. Fractions; None where no row exists. If asked for, ``predicted``: rows predicted as each class, by client.
+        Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies, and ``f1``, that of
+        their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
     """
     labels, owner = probe.graph.labels[probe.rows], probe.graph.owner[probe.rows]
     hit = (predicted == labels).astype(float)
@@ -58,7 +72,27 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         table = np.zeros((probe.graph.num_clients, probe.graph.base.num_classes), dtype=np.int64)
         np.add.at(table, (owner, predicted), 1)
         out["predicted"] = table.tolist()
-    return {"accuracy": out["pooled" if probe.average == "pooled" else "clients_mean"], **out}
+    if probe.average == "nodes":
+        weight = np.diff(probe.graph.ptr) * (counts > 0)
+        out["nodes_mean"] = _mean([c or 0.0 for c in clients], weight)
+        out["f1"] = _mean(macro_f1(probe, predicted).mean(1), weight)
+    return {"accuracy": out[PRINTED[probe.average]], **out}
+
+
+def macro_f1(probe: Probe, predicted: np.ndarray) -> np.ndarray:
+    """F1 of every class at every client, ``[K, C]``: 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
+    owner, labels = probe.graph.owner[probe.rows], probe.graph.labels[probe.rows]
+    shape = probe.graph.num_clients, probe.graph.base.num_classes
+    both, true, said = (np.zeros(shape) for _ in range(3))
+    np.add.at(both, (owner, labels), predicted == labels)
+    np.add.at(true, (owner, labels), 1)
+    np.add.at(said, (owner, predicted), 1)
+    out: np.ndarray = 2 * both / np.maximum(true + said, 1)
+    return out
+
+
+def _mean(values: Sequence[float] | np.ndarray, weight: np.ndarray) -> float | None:
+    return float(np.dot(values, weight) / weight.sum()) if weight.any() else None
 
 
 def jensen_shannon(counts: np.ndarray) -> np.ndarray:

@@ -19,7 +19,8 @@ class Protocol(Axis):
     Attributes:
         split: Shares of training, validation and test nodes.
         split_seed: Seed of the global split and crop; most papers draw one for all run seeds.
-        split_source: Who draws the split: ``stream``, ours, or ``fedpub``, the released generator (see ``split.py``).
+        split_source: Who draws the split: ``stream``, ours; ``fedpub``, the released generator; ``opfgl`` or
+            ``openfgl``, ours, at each client and for each class (see ``split.py``).
         redraw: Whether every run seed draws split, crop and random parts anew (added to ``split_seed``).
         rounds: Communication rounds R.
         local_epochs: Epochs a client trains each round.
@@ -33,8 +34,14 @@ class Protocol(Axis):
             with optimisers of its own (FedLoG) goes on with them.
         lr: The optimiser's learning rate.
         weight_decay: Its coupled L2 factor.
-        average: What selects the round and is printed: ``pooled`` over nodes, or the plain mean over ``clients``. It is
-            for what clients are tested on of their own; a new client, met by K models, is always a mean over them.
+        average: What selects the round and is printed: ``pooled`` over nodes, the plain mean over ``clients``, or their
+            mean weighted by all ``nodes`` of each, beside which macro-F1 is measured. It is for what clients are tested
+            on of their own; a new client, met by K models, is always a mean over them.
+        fine_tuning: Epochs at most that clients train on after the last round, each for itself; 0: none. What is
+            tested is then each client's model at its own best check.
+        fine_tuning_lr: Learning rate of that (Adam, no weight decay).
+        check_every, patience: Epochs between looks at a client's own validation nodes, and looks without gain after
+            which it stops, wherever training ends that way.
         judged: Which models are validated and tested: each client's ``own`` after local training, before the server
             mixes, or the ``server``'s, as it sends them down after that (a method without server: the own), or
             ``crosswise``: in each round the weights of one client, drawn for that round, answer for everybody, each
@@ -64,6 +71,10 @@ class Protocol(Axis):
     lr: float = 0.01
     weight_decay: float = 1e-6
     average: str = added("pooled")
+    fine_tuning: int = added(0)
+    fine_tuning_lr: float = added(0.01)
+    check_every: int = added(100)
+    patience: int = added(5)
     judged: str = added("own")
     name: str = how(MISSING)
     features: str = how("row")
@@ -77,15 +88,15 @@ class Protocol(Axis):
     def check(self) -> None:
         self.split_of(0)
         self.one_of(
-            split_source=("stream", "fedpub"),
+            split_source=("stream", "fedpub", "opfgl", "openfgl"),
             optimiser=("adam", "sgd"),
             moments=("kept", "each_round", "shared"),
-            average=("pooled", "clients"),
+            average=("pooled", "clients", "nodes"),
             judged=("own", "server", "crosswise"),
             selection=("best_validation", "last"),
         )
-        self.at_least(1, "rounds", "local_epochs")
-        self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof")
+        self.at_least(1, "rounds", "local_epochs", "check_every", "patience")
+        self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof", "fine_tuning", "fine_tuning_lr")
         if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):
             raise UserError(
                 f"protocol.momentum={self.momentum} must lie in [0, 1) and is for protocol.optimiser=sgd: set it to 0."

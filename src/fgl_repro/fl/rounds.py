@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,7 +31,7 @@ class Training:
         last: The same at the last round.
         best_round, last_round: Their numbers, from 0.
         curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (its probe's accuracy), more if asked for.
-        phases: Curves of the phases before the rounds, by phase.
+        phases: Curves of the phases before the rounds and after them, by phase.
         ledger: Bytes of the clients.
         facts: What the method tells of its state after the last round.
     """
@@ -67,8 +67,15 @@ def train(
     """
     ledger = Ledger()
     state, phases = prepare(method, clients, ledger, report)
-    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged)
+    closing = clients.protocol.fine_tuning > 0
+    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged, closing)
     curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
+    if closing:
+        if work.incoming is not None:
+            ledger.add(ROUNDS, "down", work.incoming)
+            method.receive(clients, state, work.incoming)
+        phases |= run_phases(method.closing(clients, state), clients.count, ledger, report)
+        work.best = work.last = {name: value.detach() for name, value in clients.trained.items()}
     facts = method.facts(clients, state)
     return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts)
 
@@ -85,17 +92,20 @@ def prepare(
     if first is not None:
         ledger.add(ROUNDS, "down", first)
         method.receive(clients, state, first)
-    phases: dict[str, Curves] = {}
-    for phase in method.phases(clients, state):
-        curves = phase.run(clients.count, ledger, report)
-        if curves:
-            phases[phase.name] = curves
-    return state, phases
+    return state, run_phases(method.phases(clients, state), clients.count, ledger, report)
+
+
+def run_phases(phases: Iterable[Phase], clients: int, ledger: Ledger, report: Report | None) -> dict[str, Curves]:
+    """One after the other; the curves of those that have some."""
+    run = {phase.name: phase.run(clients, ledger, report) for phase in phases}
+    return {name: curves for name, curves in run.items() if curves}
 
 
 @dataclass
 class _Rounds(Generic[S]):
     """The rounds and what selection keeps of them.
+
+    Where phases follow, what the server makes of the last round comes down, too, and they begin with it.
 
     A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the server
     makes it of the uploads of that round, or by the weights of one client for all. Selection sees validation rows only.
@@ -108,6 +118,7 @@ class _Rounds(Generic[S]):
     epochs: int
     extra: Callable[[Params], dict[str, float]] | None
     judged: str
+    closing: bool
     last: Params = field(default_factory=dict)
     best_round: int = -1
     best_score: float = -1.0
@@ -133,7 +144,7 @@ class _Rounds(Generic[S]):
                 k = int(torch.randint(clients.count, (), generator=self.draws))
                 trained = trained | {name: w[k : k + 1].expand_as(w) for name, w in clients.params.items()}
             logits = clients.model(trained, clients.validation)
-            score = accuracy(logits, clients.validation, clients.world.validation.average)
+            score = accuracy(logits, clients.validation, clients.world.validation.average, clients.nodes)
             curves = {"loss": loss.mean(), "validation": score, **method.trace(clients, state)}
             values = _fetched(curves, loss, number)
             if self.extra:
@@ -142,7 +153,7 @@ class _Rounds(Generic[S]):
                 self.best_round, self.best_score = number, values["validation"]
                 for name, value in trained.items():
                     self.best[name].copy_(value)
-            if self.judged != "server" and upload is not None and number + 1 < self.rounds:
+            if self.judged != "server" and upload is not None and (self.closing or number + 1 < self.rounds):
                 self.incoming = method.aggregate(clients, state, upload)
         self.last = {name: value.detach() for name, value in trained.items()}
         return Turn(values, up=upload, down=received)

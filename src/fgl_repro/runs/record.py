@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
-LATER = ("predicted", "facts", "phases")
+LATER = ("predicted", "nodes_mean", "f1", "facts", "phases")
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
@@ -43,13 +43,14 @@ class Measured(_Strict):
     """The accuracies of one probe at one round, as fractions; None where there are no rows.
 
     Attributes:
-        accuracy: The one that the protocol prints: ``pooled`` or ``clients_mean``.
+        accuracy: The one that the protocol prints: ``pooled``, ``clients_mean`` or ``nodes_mean``.
         pooled: Over all rows.
         clients_mean: Plain mean over the clients that have rows.
         macro: Mean recall over classes.
         clients: Of each client, ``[K]``.
         counts: Rows of each client, ``[K]``.
         predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
+        nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
     """
 
     accuracy: float | None
@@ -59,10 +60,13 @@ class Measured(_Strict):
     clients: list[float | None]
     counts: list[int]
     predicted: list[list[int]] | None = None
+    nodes_mean: float | None = None
+    f1: float | None = None
 
     def problems(self) -> Iterator[str]:
         """What no measurement can give."""
         shares = {"accuracy": self.accuracy, "pooled": self.pooled, "macro": self.macro, "clients": self.clients_mean}
+        shares |= {"nodes_mean": self.nodes_mean, "f1": self.f1}
         for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
             if value is not None and not 0 <= value <= 1:
                 yield f"has {name} {value}, which is no fraction"
@@ -77,8 +81,8 @@ class Measured(_Strict):
         for name, value, expected in (("pooled", self.pooled, pooled), ("clients_mean", self.clients_mean, mean)):
             if (value is None) != (expected is None) or abs((value or 0.0) - (expected or 0.0)) > ROUNDING:
                 yield f"has {name} {value}, but its clients give {expected}"
-        if self.accuracy not in (self.pooled, self.clients_mean):
-            yield f"has accuracy {self.accuracy}, which is neither its pooled one nor the mean of its clients"
+        if self.accuracy not in (self.pooled, self.clients_mean, self.nodes_mean):
+            yield f"has accuracy {self.accuracy}, which is neither its pooled one nor a mean of its clients"
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,10 @@ class Partitioner(Option):
         """
         raise NotImplementedError(f"the partitioner {self.name} assigns nothing")
 
+    def roles(self, graph: Graph) -> np.ndarray | None:
+        """Published role of each node ``[N]``, for protocols that draw roles client by client; default: none."""
+        return None
+
     def divide(self, graph: Graph, parts: int, seed: int) -> Membership:
         """Divide ``graph`` into ``parts``; a setting with a new client wants one more than there are clients.
 

@@ -10,7 +10,7 @@ import numpy as np
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Membership, Partitioner
-from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
+from fgl_repro.federation.split import BY_CLASS, PUBLISHED, TEST, TRAIN, VALIDATION, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
 
 
@@ -57,7 +57,13 @@ def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, sp
     Raises:
         UserError: A client has no training node.
     """
-    roles = split.roles(graph.name, graph.num_nodes, partitioner.clients, partitioner.overlapping)
+    if split.source not in BY_CLASS:
+        roles = split.roles(graph.name, graph.num_nodes, partitioner.clients, partitioner.overlapping)
+    elif partitioner.overlapping:
+        raise UserError(f"protocol.split_source={split.source} is for clients that share no nodes: set it to stream.")
+    else:
+        published = partitioner.roles(graph) if split.seed == PUBLISHED else None
+        roles = split.roles_by_class(graph.labels, nodes) if published is None else published
     learned = Training(nodes, UnionGraph.induced(graph, nodes), roles)
     empty = np.flatnonzero(learned.missing.all(axis=1))
     if len(empty):

@@ -20,6 +20,14 @@ class Gcn(Architecture):
 
 
 @dataclass
+class Gcn2(Architecture):
+    """Two graph convolutions, of which the second gives the logits."""
+
+    name: ClassVar[str] = "gcn2"
+    network: ClassVar[str] = "fgl_repro.nn.models.gcn2:GCN2"
+
+
+@dataclass
 class Sage(Architecture):
     """GraphSAGE with layers of width H and H / 2, which add neighbours and own features.
 

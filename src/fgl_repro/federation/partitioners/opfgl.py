@@ -1,0 +1,173 @@
+"""O-pFGL's label-imbalanced clients: small packs of nodes, grouped by their shares of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from typing import ClassVar
+
+import numpy as np
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import numpy_rng, stream_seed
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.partitioners.louvain import communities
+from fgl_repro.federation.partitioners.metis import Metis
+
+STORED = files("fgl_repro.federation.partitioners") / "stored" / "opfgl_partitions.npz"
+PACKS = 100
+"""Packs that a graph is cut into, whatever its size."""
+DELTA = 20
+"""By how many nodes Louvain's pieces are smaller, and packs may grow larger, than N / PACKS."""
+STARTS = 10
+"""k-means runs, of which the one with the smallest distances counts."""
+
+
+@dataclass
+class Grouped(Partitioner):
+    """Packs of nodes whose vectors of class shares k-means has put in one of K clusters are one client.
+
+    O-pFGL (2025), released code. Clients differ in size and in their shares of classes. Class shares are those of all
+    nodes of a pack, validation and test nodes included.
+
+    Attributes:
+        division: Whose clients and node roles these are: the ``published`` ones where they are stored (Cora, CiteSeer
+            and PubMed, whole, 10 or 20 clients), ``published_mkl`` (Cora by Louvain, 10 clients, where a tie in k-means
+            was broken by rounding and the authors' machine may have broken it the other way), or cut ``anew``, with the
+            seed of the split.
+    """
+
+    division: str = "published"
+    cut: ClassVar[str]
+    clients: int = 10
+
+    def check(self) -> None:
+        super().check()
+        self.one_of(division=("published", "published_mkl", "anew"))
+
+    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
+        """Client of each node, int64 ``[N]``; cut anew where none are stored (the source says so).
+
+        Raises:
+            UserError: The alternative is asked for where there is none, or there are fewer packs than clients.
+        """
+        if (part := self.stored(graph, parts, "client")) is not None:
+            return part.astype(np.int64), f"stored O-pFGL {self.cut}"
+        if self.division == "published_mkl":
+            raise UserError(
+                f"partitioner.division=published_mkl is stored for whole Cora, {OpfglLouvain.name} and 10 clients "
+                "alone: set it to published."
+            )
+        pack = self.packs(graph, seed)
+        found = np.unique(pack)
+        if len(found) < parts:
+            raise UserError(
+                f"{graph.name} falls into {len(found)} packs, too few for {parts} clients; lower partitioner.clients."
+            )
+        shares = np.stack([np.bincount(graph.labels[pack == p], minlength=graph.num_classes) for p in found])
+        cluster = clusters(shares / shares.sum(1, keepdims=True), parts, seed)
+        return cluster[np.searchsorted(found, pack)], f"O-pFGL {self.cut}, cut anew"
+
+    def roles(self, graph: Graph) -> np.ndarray | None:
+        return self.stored(graph, self.clients, "role")
+
+    def stored(self, graph: Graph, parts: int, what: str) -> np.ndarray | None:
+        """An array of the published division, uint8 ``[N]``; None where there is none, or where it is not asked for."""
+        if self.division == "anew":
+            return None
+        which = f"{parts}_mkl" if self.division == "published_mkl" else str(parts)
+        with STORED.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            name = f"{graph.name}/{self.cut}/{which}/{what}"
+            if name not in arrays.files or not np.array_equal(graph.original_id, np.arange(len(arrays[name]))):
+                return None
+            out: np.ndarray = arrays[name]
+            return out
+
+    def packs(self, graph: Graph, seed: int) -> np.ndarray:
+        """Pack of each node, int64 ``[N]``."""
+        raise NotImplementedError(f"the partitioner {self.name} makes no packs")
+
+
+@dataclass
+class OpfglLouvain(Grouped):
+    """Packs of pieces of Louvain communities, by O-pFGL's code; most edges end up between clients.
+
+    The paper calls it OpenFGL's split, which keeps communities whole. Cut anew, communities are networkx's, and where
+    no pack has room the emptiest one takes the piece (the code searches among the first).
+    """
+
+    name: ClassVar[str] = "opfgl_louvain"
+    cut: ClassVar[str] = "louvain"
+
+    def packs(self, graph: Graph, seed: int) -> np.ndarray:
+        quota = graph.num_nodes // PACKS
+        if quota <= DELTA:
+            raise UserError(
+                f"{graph.name} has {graph.num_nodes} nodes, too few for {PACKS} packs of more than {DELTA}: "
+                "take another partitioner."
+            )
+        found = communities(graph, stream_seed("louvain", seed) % 2**32)
+        pack = np.empty(graph.num_nodes, dtype=np.int64)
+        for owner, pieces in enumerate(packed(chopped(found, quota - DELTA), quota)):
+            for nodes in pieces:
+                pack[nodes] = owner
+        return pack
+
+
+@dataclass
+class OpfglMetis(Grouped):
+    """Packs are METIS parts (pymetis)."""
+
+    name: ClassVar[str] = "opfgl_metis"
+    cut: ClassVar[str] = "metis"
+
+    def packs(self, graph: Graph, seed: int) -> np.ndarray:
+        return Metis(PACKS).assign(graph, PACKS, seed)[0]
+
+
+def chopped(groups: list[np.ndarray], most: int) -> list[np.ndarray]:
+    """Pieces of at most ``most`` nodes: a group keeps its first ones, what is left joins the end of the queue."""
+    queue, out = list(groups), []
+    for nodes in queue:
+        out.append(nodes[:most])
+        if len(nodes) > most:
+            queue.append(nodes[most:])
+    return out
+
+
+def packed(pieces: list[np.ndarray], quota: int) -> list[list[np.ndarray]]:
+    """Pieces of each pack, the largest first: a pack is closed at ``quota`` nodes and never grows to DELTA more."""
+    held: list[list[np.ndarray]] = [[] for _ in range(PACKS)]
+    size, open_to, at = [0] * PACKS, list(range(PACKS)), 0
+    for piece in sorted(pieces, key=len, reverse=True):
+        while len(open_to) > 1 and size[open_to[at]] >= quota:
+            del open_to[at]
+            at %= len(open_to)
+        for _ in open_to:
+            if size[open_to[at]] + len(piece) < quota + DELTA:
+                break
+            at = (at + 1) % len(open_to)
+        else:
+            at = min(range(len(open_to)), key=lambda place: size[open_to[place]])
+        held[open_to[at]].append(piece)
+        size[open_to[at]] += len(piece)
+    return held
+
+
+def clusters(points: np.ndarray, parts: int, seed: int) -> np.ndarray:
+    """Cluster of each point ``[P, C]`` by k-means (scipy), the best of ten starts, int64 ``[P]``; none is empty."""
+    from scipy.cluster.vq import kmeans2
+
+    best: np.ndarray | None = None
+    least = np.inf
+    for start in range(STARTS):
+        rng = numpy_rng(f"k-means/{start}", seed)
+        centres, found = kmeans2(points, parts, iter=300, minit="++", rng=rng)
+        distance = float(((points - centres[found]) ** 2).sum())
+        if distance < least and len(np.unique(found)) == parts:
+            best, least = found.astype(np.int64), distance
+    if best is None:
+        raise UserError(f"k-means (scipy {version('scipy')}) leaves one of {parts} clients empty; lower their number.")
+    return best

@@ -1,0 +1,3 @@
+from fgl_repro.methods.opfgl.method import OpFGL
+
+__all__ = ["OpFGL"]

@@ -1,0 +1,85 @@
+"""O-pFGL's two stages at the clients: a model from the surrogate graph, and its fine-tuning with distillation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Phase
+from fgl_repro.fl.stage import Stage, fine_tuning
+from fgl_repro.fl.steps import LocalStep, Step
+from fgl_repro.methods.opfgl.labels import distillation
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.opfgl.method import OpFGL, State
+    from fgl_repro.nn.view import View
+
+
+def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
+    """Stage 1. All clients train the same model on the same graph, so one is trained, and each keeps its own check."""
+    small = state.surrogate
+    assert small is not None
+    around, labels = small.normalised, small.labels
+    inputs = around @ small.features
+    params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
+
+    def loss(step: Step) -> Tensor:
+        hidden = torch.relu(inputs @ params["W1"][0] + params["b1"])
+        return F.cross_entropy(around @ (hidden @ params["W2"][0]) + params["b2"], labels).view(1)
+
+    rules = clients.protocol
+    stage = Stage(
+        clients,
+        params,
+        lambda epochs, going: (Step(None) for _ in range(epochs)),
+        loss,
+        [StackedAdam(params, method.lr)],
+        rules.check_every,
+        rules.patience,
+    )
+    yield stage.phase("generalisation", method.epochs)
+    stage.settle()
+
+
+def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
+    """Stage 2: fine-tuning on the client's training nodes, held to the teacher on all of its nodes."""
+    graph = clients.world.graph
+    view = clients.inputs.judged(np.arange(graph.num_nodes))
+    trains = placed(view, np.isin(np.arange(graph.num_nodes), clients.world.train))
+    gamma = distillation(graph, state.soft, state.weights, method.scale).clip(method.floor, method.ceiling)
+    if method.distill == "fixed":
+        gamma = np.full(graph.num_nodes, method.scale)
+    weight = placed(view, gamma)
+    with torch.no_grad():
+        teacher = torch.log_softmax(clients.model(clients.trained, view), -1)
+
+    def loss(step: LocalStep) -> Tensor:
+        log_p = torch.log_softmax(clients.model(clients.trained, view), -1)
+        wrong = -log_p.gather(-1, view.labels.unsqueeze(-1)).squeeze(-1)
+        own = (wrong * trains).sum(1) / clients.samples
+        if method.distill == "none":
+            return own
+        apart = (teacher.exp() * (teacher - log_p)).sum(-1)
+        return own + view.mean(weight * apart)
+
+    yield from fine_tuning(clients, loss, method.lr_tuning)
+
+
+def placed(view: View, values: np.ndarray) -> Tensor:
+    """Values of all union nodes ``[N]`` in the view's places, float ``[K, r]``, 0 where padded."""
+    out = torch.zeros(view.mask.numel(), device=view.mask.device)
+    out[view.slots] = torch.from_numpy(values.astype(np.float32)).to(out.device)
+    return out.view_as(view.mask)
+
+
+def cross_entropy(logits: Tensor, view: View) -> Tensor:
+    """Mean over each client's rows ``[K]``, from logits ``[K, r, C]``."""
+    flat = F.cross_entropy(logits.flatten(0, 1), view.labels.flatten(), reduction="none")
+    return view.mean(flat.view_as(view.mask))

@@ -1,0 +1,80 @@
+"""Class statistics of O-pFGL's clients, and what the server pools from them. K clients, C classes, D = (h + 1) d."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from fgl_repro.nn.view import gcn_norm
+
+if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
+
+LEAST = 2
+"""Nodes of a class below which a client sends nothing of it: a std needs two."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What all clients send.
+
+    Attributes:
+        count: Labelled nodes of each class, int64 ``[K, C]``; 0 where a client sends nothing.
+        mean: Of their propagated features, float64 ``[K, C, D]``.
+        variance: The same, divided by n - 1.
+    """
+
+    count: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+    @staticmethod
+    def of(graph: UnionGraph, rows: np.ndarray, labels: np.ndarray, hops: int) -> Statistics:
+        """Of union nodes ``rows`` with these ``labels``, from ``[X | A X | ... | A^h X]`` of each client's graph."""
+        clients, classes = graph.num_clients, graph.base.num_classes
+        features = stacked_hops(gcn_norm(graph.adjacency), graph.base.features[graph.node], hops)[rows].astype(float)
+        group = graph.owner[rows] * classes + labels
+        count = np.bincount(group, minlength=clients * classes)
+        count = np.where(count >= LEAST, count, 0)
+        member = sp.csr_array((np.ones(len(rows)), (group, np.arange(len(rows)))), (clients * classes, len(rows)))
+        some = np.maximum(count, 1)[:, None]
+        mean = np.where(count[:, None] > 0, (member @ features).toarray() / some, 0)
+        square = (member @ features.power(2)).toarray() - some * mean**2
+        variance = np.where(count[:, None] > 0, np.maximum(square, 0) / np.maximum(count - 1, 1)[:, None], 0)
+        shape = clients, classes, -1
+        return Statistics(count.reshape(clients, classes), mean.reshape(shape), variance.reshape(shape))
+
+    def pooled(self, by_client: bool) -> Pooled:
+        """What the server makes of them (equations 6 to 9).
+
+        Args:
+            by_client: Divide the pooled squares of a class by its nodes less the clients that have it (release), and
+                not by its nodes less one, which is the unbiased variance.
+        """
+        count = self.count.sum(0)
+        weight = self.count[:, :, None]
+        mean = (weight * self.mean).sum(0) / np.maximum(count, 1)[:, None]
+        squares = (np.maximum(weight - 1, 0) * self.variance + weight * (self.mean - mean) ** 2).sum(0)
+        fewer = (self.count > 0).sum(0) if by_client else 1
+        std = np.sqrt(squares / np.maximum(count - fewer, 1)[:, None])
+        return Pooled(count / max(count.sum(), 1), mean, std)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Statistics over all clients: ``share`` lambda of each class ``[C]``, ``mean`` and ``std`` ``[C, D]``."""
+
+    share: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+
+
+def stacked_hops(adjacency: sp.csr_matrix, features: sp.csr_matrix, hops: int) -> sp.csr_array:
+    """``[X | A X | ... | A^h X]``, sparse ``[N, (h + 1) d]``."""
+    parts = [sp.csr_array(features)]
+    for _ in range(hops):
+        parts.append(sp.csr_array(adjacency @ parts[-1]))
+    return sp.csr_array(sp.hstack(parts, format="csr"))

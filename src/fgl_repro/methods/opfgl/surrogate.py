@@ -1,0 +1,155 @@
+"""O-pFGL's server: a small graph whose class statistics are those of all clients' labelled nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Turn
+from fgl_repro.methods.opfgl.statistics import Pooled
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ops import fan_in
+
+CYCLE, LINKS = 50, 10
+"""Of so many iterations in turn, the first so many train the link predictor, the others the features."""
+LEAST = 0.01
+"""Links below this weight are none."""
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A small graph: features ``[M, d]``, symmetric link weights ``[M, M]`` with 0 on the diagonal, labels ``[M]``."""
+
+    features: Tensor
+    links: Tensor
+    labels: Tensor
+
+    @property
+    def normalised(self) -> Tensor:
+        """D^-1/2 (A + I) D^-1/2, ``[M, M]``."""
+        return normalised(self.links)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what a client gets: features, links as pairs of 64-bit numbers with a weight each, labels."""
+        return 4 * self.features.numel() + 20 * int((self.links > 0).sum()) + 8 * len(self.labels)
+
+
+def normalised(links: Tensor) -> Tensor:
+    """Symmetric normalisation with self-loops of weight 1, ``[M, M]``."""
+    looped = links + torch.eye(len(links), device=links.device)
+    scale = looped.sum(1).rsqrt()
+    return scale.unsqueeze(1) * looped * scale
+
+
+class Condensation:
+    """The training of a surrogate graph (equations 10 to 13); a turn of the phase is a cycle of iterations.
+
+    Args:
+        labels: Class of each surrogate node, ascending, int64 ``[M]``.
+        hops: Propagation depth h.
+        hidden: Width of the link predictor.
+        rates: Learning rates of features and link predictor.
+        weights: Of alignment and smoothness in the loss.
+    """
+
+    def __init__(
+        self,
+        pooled: Pooled,
+        labels: Tensor,
+        hops: int,
+        hidden: int,
+        rates: tuple[float, float],
+        weights: tuple[float, float],
+        rng: Generator,
+    ) -> None:
+        device = labels.device
+        self.labels, self.hops, self.weights = labels, hops, weights
+        self.counts = torch.bincount(labels, minlength=len(pooled.share)).float()
+        self.member = F.one_hot(labels, len(pooled.share)).T.float()
+        mean, std, share = (
+            torch.from_numpy(part).float().to(device) for part in (pooled.mean, pooled.std, pooled.share)
+        )
+        self.mean, self.std = mean, std
+        self.share = share * (self.counts > 0)
+        self.spread = self.share * (self.counts > 1) if bool((self.counts > 1).any()) else None
+        width = mean.shape[1] // (hops + 1)
+        self.features = {"X": torch.randn(1, len(labels), width, generator=rng).to(device).requires_grad_()}
+        self.net = {
+            name: value.unsqueeze(0).to(device).requires_grad_()
+            for name, value in predictor(width, hidden, rng).items()
+        }
+        self.steps = StackedAdam(self.features, rates[0]), StackedAdam(self.net, rates[1])
+
+    def iterate(self, number: int) -> Tensor:
+        """One iteration: a step of the link predictor or of the features; the loss before it."""
+        of_links = number % CYCLE < LINKS
+        optimiser = self.steps[of_links]
+        features = self.features["X"][0]
+        links = linked({name: value[0] for name, value in self.net.items()}, features)
+        loss = self.weights[0] * self.alignment(features, links) + self.weights[1] * smoothness(features, links)
+        optimiser.step(list(torch.autograd.grad(loss, optimiser.params)))
+        return loss.detach()
+
+    def alignment(self, features: Tensor, links: Tensor) -> Tensor:
+        """Mean squared distances of class means and stds from the pooled ones, weighted by lambda."""
+        step, parts = normalised(links), [features]
+        for _ in range(self.hops):
+            parts.append(step @ parts[-1])
+        z = torch.cat(parts, dim=1)
+        mean = self.member @ z / self.counts.clamp_min(1).unsqueeze(1)
+        loss = (self.share * ((mean - self.mean) ** 2).mean(1)).sum()
+        if self.spread is not None:
+            squares = self.member @ (z - mean[self.labels]) ** 2
+            std = (squares / (self.counts - 1).clamp_min(1).unsqueeze(1)).clamp_min(1e-12).sqrt()
+            loss = loss + (self.spread * ((std - self.std) ** 2).mean(1)).sum()
+        return loss
+
+    def turn(self, first: int, last: int) -> Turn:
+        """Iterations from ``first`` up to, not including, ``last``."""
+        for number in range(first, last):
+            loss = self.iterate(number)
+        return Turn({"loss": float(loss)})
+
+    def result(self) -> Surrogate:
+        """The graph as it is now."""
+        with torch.no_grad():
+            features = self.features["X"][0].detach()
+            return Surrogate(features, linked({n: v[0] for n, v in self.net.items()}, features), self.labels)
+
+
+def predictor(width: int, hidden: int, rng: Generator) -> Params:
+    """Weights of the link predictor: linear, batch norm, ReLU twice, linear; the first map in two halves."""
+    sizes, out = (2 * width, hidden, hidden, 1), {}
+    for layer, (a, b) in enumerate(pairwise(sizes), 1):
+        out[f"W{layer}"], out[f"b{layer}"] = fan_in((a, b), a, rng), fan_in((b,), a, rng)
+        if layer < len(sizes) - 1:
+            out[f"gain{layer}"], out[f"shift{layer}"] = torch.ones(b), torch.zeros(b)
+    return out
+
+
+def linked(net: Params, features: Tensor) -> Tensor:
+    """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``.
+
+    The first map of a pair ``[x_i | x_j]`` is that of x_i plus that of x_j. Batch norm takes its statistics from all
+    M^2 pairs.
+    """
+    own, other = net["W1"].chunk(2)
+    hidden = ((features @ own).unsqueeze(1) + (features @ other).unsqueeze(0)).flatten(0, 1) + net["b1"]
+    hidden = torch.relu(F.batch_norm(hidden, None, None, net["gain1"], net["shift1"], training=True))
+    hidden = F.batch_norm(hidden @ net["W2"] + net["b2"], None, None, net["gain2"], net["shift2"], training=True)
+    logits = (torch.relu(hidden) @ net["W3"] + net["b3"]).view(len(features), -1)
+    weight = torch.sigmoid((logits + logits.T) / 2)
+    apart = 1 - torch.eye(len(features), device=features.device)
+    return weight * apart * (weight >= LEAST)
+
+
+def smoothness(features: Tensor, links: Tensor) -> Tensor:
+    """Mean over links, by weight, of exp(-(x_i - x_j)^2 / 2), itself a mean over features."""
+    alike = torch.exp(-0.5 * (features.unsqueeze(1) - features.unsqueeze(0)) ** 2).mean(2)
+    return (links * alike).sum() / links.sum().clamp_min(1e-12)

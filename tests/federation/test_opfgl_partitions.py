@@ -1,0 +1,114 @@
+"""O-pFGL's clients and roles: the published ones, those cut anew, and both codes' rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import option
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners.opfgl import DELTA, chopped, clusters, packed
+from fgl_repro.federation.split import PUBLISHED, TEST, TRAIN, VALIDATION, Split
+from fgl_repro.federation.world import World
+
+RATIOS = (0.2, 0.4, 0.4)
+FACTS = {  # undirected edges kept; train, validation and test nodes; nodes of the first clients
+    ("cora", "louvain", "published", 10): (2052, [520, 1059, 1129], [252, 280, 168, 448]),
+    ("cora", "louvain", "published_mkl", 10): (1927, [517, 1055, 1136], [355, 168, 364, 226]),
+    ("cora", "metis", "published", 10): (3873, [514, 1057, 1137], [595, 189, 271, 244]),
+    ("citeseer", "louvain", "published", 20): (2198, [624, 1286, 1417], [78, 279, 545, 78]),
+    ("pubmed", "metis", "published", 20): (34724, [3921, 7863, 7933], [597, 976, 1356, 589]),
+}
+
+
+def world(graph: Graph, cut: str, division: str, clients: int, seed: int = PUBLISHED) -> World:
+    parts = option("partitioner", f"opfgl_{cut}")(clients, division)
+    built: World = option("setting", "plain")().build(graph, parts, Split(RATIOS, seed, "opfgl"))
+    return built
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: "-".join(map(str, fact)))
+def test_published_clients_have_the_published_sizes(
+    real_graph: Callable[..., Graph], fact: tuple[str, str, str, int]
+) -> None:
+    name, cut, division, clients = fact
+    edges, roles, sizes = FACTS[fact]
+    found = world(real_graph(name, "raw", "whole"), cut, division, clients)
+    assert found.graph.adjacency.nnz // 2 == edges
+    assert [len(found.train), len(found.validation.rows), len(found.probes[0].rows)] == roles
+    assert np.diff(found.graph.ptr)[:4].tolist() == sizes
+
+
+def test_the_client_that_the_paper_describes(real_graph: Callable[..., Graph]) -> None:
+    """CiteSeer by Louvain: a client of 339 nodes, 50 of class 1 and 14 of class 2, of which 20 and 7 are tested."""
+    found = world(real_graph("citeseer", "raw", "whole"), "louvain", "published", 10)
+    assert found.graph.class_counts[1].sum() == 339
+    assert found.graph.class_counts[1, 1:3].tolist() == [50, 14]
+    assert found.probes[0].counts[1, 1:3].tolist() == [20, 7]
+
+
+@pytest.mark.parametrize("cut", ["louvain", "metis"])
+def test_cut_anew_they_cover_the_graph_and_move_with_the_seed(real_graph: Callable[..., Graph], cut: str) -> None:
+    graph = real_graph("cora", "raw", "whole")
+    first, again, other = (world(graph, cut, "anew", 10, seed) for seed in (1, 1, 2))
+    assert np.array_equal(np.sort(first.graph.node), np.arange(graph.num_nodes))
+    assert np.array_equal(first.graph.node, again.graph.node)
+    assert np.array_equal(first.train, again.train)
+    assert not np.array_equal(first.graph.node, other.graph.node)
+    shares = first.graph.class_counts / first.graph.class_counts.sum(1, keepdims=True)
+    assert shares.max(1).mean() > 1.5 * np.bincount(graph.labels).max() / graph.num_nodes, "no client leans to a class"
+
+
+@given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=20), most=st.integers(1, 50))
+def test_pieces_are_short_and_cover_and_packs_hold_them_all(sizes: list[int], most: int) -> None:
+    ends = np.cumsum([0, *sizes])
+    groups = [np.arange(a, b) for a, b in pairwise(ends)]
+    pieces = chopped(groups, most)
+    assert max(map(len, pieces)) <= most
+    assert np.array_equal(np.sort(np.concatenate(pieces)), np.arange(ends[-1]))
+    held = packed(pieces, most + DELTA)
+    assert sorted(len(piece) for pack in held for piece in pack) == sorted(map(len, pieces))
+
+
+def test_clusters_find_what_lies_apart() -> None:
+    rng = np.random.default_rng(0)
+    points = np.repeat(np.eye(4), 25, axis=0) + rng.normal(0, 0.01, (100, 4))
+    found = clusters(points, 4, seed=3)
+    assert [len(set(found[25 * k : 25 * k + 25].tolist())) for k in range(4)] == [1, 1, 1, 1]
+    assert len(set(found.tolist())) == 4
+
+
+@pytest.mark.parametrize(
+    ("nodes", "opfgl", "openfgl"),
+    [(1, (0, 0, 1), (0, 0, 1)), (2, (0, 0, 2), (0, 1, 1)), (3, (0, 1, 2), (0, 1, 2)), (4, (0, 1, 3), (0, 2, 2)),
+     (5, (1, 2, 2), (1, 2, 2)), (9, (1, 3, 5), (1, 4, 4))],
+)  # fmt: skip
+def test_both_codes_round_as_they_do(nodes: int, opfgl: tuple[int, ...], openfgl: tuple[int, ...]) -> None:
+    labels = np.array([0] * 7 + [1] * nodes)
+    for source, expected in (("opfgl", opfgl), ("openfgl", openfgl)):
+        roles = Split(RATIOS, 3, source).roles_by_class(labels, [np.arange(7), np.arange(7, 7 + nodes)])  # type: ignore[arg-type]
+        found = roles[labels == 1]
+        assert tuple(int((found == role).sum()) for role in (TRAIN, VALIDATION, TEST)) == expected
+
+
+def test_roles_of_a_client_do_not_depend_on_another(toy_graph: Graph) -> None:
+    split = Split(RATIOS, 0, "opfgl")
+    own, some, more = np.arange(40), np.arange(40, 80), np.arange(40, 110)
+    first, second = (split.roles_by_class(toy_graph.labels, [own, other]) for other in (some, more))
+    assert np.array_equal(first[:40], second[:40])
+
+
+def test_what_cannot_be_is_refused(toy_graph: Graph) -> None:
+    with pytest.raises(UserError, match="too few for 100 packs"):
+        world(toy_graph, "louvain", "anew", 3)
+    with pytest.raises(UserError, match="set it to published"):
+        world(toy_graph, "metis", "published_mkl", 10)
+    parts = option("partitioner", "overlap")(5)
+    with pytest.raises(UserError, match="share no nodes"):
+        option("setting", "plain")().build(toy_graph, parts, Split(RATIOS, 0, "opfgl"))

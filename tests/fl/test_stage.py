@@ -1,0 +1,63 @@
+"""Each client keeps its own best check, stops by itself, and nobody is moved by another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.metrics import hits
+from fgl_repro.fl.phase import Curves
+from fgl_repro.fl.rounds import run_phases, train
+from fgl_repro.fl.stage import fine_tuning
+from support import worlds
+from support.isolation import make_clients, tampered
+from support.runs import make_config
+
+TUNED = {"protocol.fine_tuning": 40, "protocol.check_every": 2, "protocol.patience": 3, "protocol.fine_tuning_lr": 0.05}
+
+
+def tuned(graph: Graph, change: bool = False) -> tuple[Clients, Curves]:
+    """Clients after fine-tuning, and its curves; if wanted, where client 0 has other data."""
+    world = worlds.build("plain", graph, "metis", 3)
+    clients = make_clients(tampered(world, 0) if change else world, make_config("local", "paper", **TUNED))
+    phases = fine_tuning(clients, lambda step: step.cross_entropy(clients.logits(step)), 0.05)
+    return clients, run_phases(phases, 3, Ledger(), None)["fine_tuning"]
+
+
+def test_the_best_check_is_what_a_client_has_at_the_end(toy_graph: Graph) -> None:
+    clients, curves = tuned(toy_graph)
+    with torch.no_grad():
+        view = clients.validation
+        own = hits(clients.model(clients.trained, view), view) / view.counts
+    assert float(own.mean()) == pytest.approx(curves["validation"][-1], abs=1e-6)
+    assert curves["validation"] == sorted(curves["validation"])
+    assert 3 < len(curves["validation"]) <= 20
+
+
+def test_a_client_ends_as_it_would_among_others(toy_graph: Graph) -> None:
+    plain, strange = (tuned(toy_graph, change)[0].trained for change in (False, True))
+    for name, value in plain.items():
+        assert torch.equal(value[1:], strange[name][1:])
+        assert not torch.equal(value[0], strange[name][0])
+
+
+def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:
+    """The mean of the last round comes down and is counted; without gain nobody leaves it."""
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    config = make_config("fedavg", "paper", **TUNED | {"protocol.rounds": 1, "protocol.fine_tuning_lr": 0.0})
+    clients = make_clients(world, config)
+    found = train(config.method, clients, 1, 2)
+    assert all(torch.equal(value[0], value[2]) for value in found.last.values())
+    sent = found.ledger.as_dict()["rounds"]
+    assert sent["down"]["weights"] == 2 * sent["up"]["weights"]
+    assert len(found.phases["fine_tuning"]["loss"]) == 4, "one best check and three without gain"
+
+
+def test_rates_and_counts_out_of_range_are_refused() -> None:
+    for name, value in (("patience", 0), ("check_every", 0), ("fine_tuning", -1)):
+        with pytest.raises(UserError, match=name):
+            make_config("local", "paper", **{f"protocol.{name}": value})

@@ -1,0 +1,143 @@
+"""O-pFGL piece by piece, against plain rewrites and PyG, and its bytes against the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import LabelPropagation
+from torch_geometric.utils import from_scipy_sparse_matrix
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.methods.opfgl import labels, surrogate
+from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
+from fgl_repro.nn.view import gcn_norm
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+def test_labels_spread_as_in_pyg(world: World) -> None:
+    edges, _ = from_scipy_sparse_matrix(world.graph.adjacency)
+    mask = torch.zeros(world.graph.num_nodes, dtype=torch.bool)
+    mask[world.train] = True
+    theirs = LabelPropagation(3, 0.6)(torch.from_numpy(world.graph.labels), edges, mask)
+    missing = theirs.sum(1) == 0
+    theirs[missing] = 1 / theirs.shape[1]
+    np.testing.assert_allclose(labels.propagated(world, 3, 0.6), theirs.numpy(), atol=1e-6)
+
+
+def test_class_weights_follow_the_homophily_of_training_nodes(world: World) -> None:
+    graph, trains = world.graph, set(world.train.tolist())
+    expected = np.zeros((graph.num_clients, graph.base.num_classes))
+    for u in world.train:
+        near = [v for v in graph.adjacency[[u]].indices if v in trains]
+        if near:
+            expected[graph.owner[u], graph.labels[u]] += np.mean(graph.labels[near] == graph.labels[u])
+    np.testing.assert_allclose(labels.class_weights(world), 1 / (1 + np.log1p(expected)))
+
+
+def test_reliable_nodes_are_sure_connected_and_of_major_classes(world: World) -> None:
+    soft, weights = labels.propagated(world, 2, 0.9), labels.class_weights(world)
+    nodes, said = labels.Reliable(1, 0.8, 2).nodes(world, soft, weights)
+    assert len(nodes)
+    assert not np.isin(nodes, world.train).any()
+    shares = soft[nodes] / soft[nodes].sum(1, keepdims=True)
+    assert (shares.max(1) >= 0.8 - 1e-6).all()
+    assert (shares.argmax(1) == said).all()
+    assert (np.diff(world.graph.adjacency.indptr)[nodes] >= 2).all()
+    assert (said == weights.argmin(1)[world.graph.owner[nodes]]).all()
+    assert len(labels.Reliable(0, 0.8, 2).nodes(world, soft, weights)[0]) == 0
+
+
+def test_statistics_are_those_of_each_class_and_pool_to_those_of_all(world: World) -> None:
+    graph, rows = world.graph, world.train
+    found = Statistics.of(graph, rows, graph.labels[rows], hops=1)
+    x = graph.base.features[graph.node].toarray().astype(float)
+    z = np.concatenate([x, gcn_norm(graph.adjacency) @ x], axis=1)
+    for k in range(3):
+        for c in range(graph.base.num_classes):
+            own = z[rows[(graph.owner[rows] == k) & (graph.labels[rows] == c)]]
+            if len(own) < 2:
+                assert found.count[k, c] == 0
+                assert not found.mean[k, c].any()
+                continue
+            np.testing.assert_allclose(found.mean[k, c], own.mean(0), atol=1e-6)
+            np.testing.assert_allclose(found.variance[k, c], own.var(0, ddof=1), atol=1e-6)
+    sent = found.count[graph.owner[rows], graph.labels[rows]] > 0
+    for by_client in (True, False):
+        pooled = found.pooled(by_client)
+        for c in range(graph.base.num_classes):
+            own = z[rows[sent & (graph.labels[rows] == c)]]
+            ddof = (found.count[:, c] > 0).sum() if by_client else 1
+            if len(own) > ddof:
+                np.testing.assert_allclose(pooled.mean[c], own.mean(0), atol=1e-6)
+                np.testing.assert_allclose(pooled.std[c], own.std(0, ddof=ddof), atol=1e-5)
+    assert pooled.share.sum() == pytest.approx(1)
+
+
+def test_links_are_those_of_a_network_on_all_pairs() -> None:
+    rng = torch_rng("links", 0)
+    net, x = surrogate.predictor(5, 8, rng), torch.randn(4, 5, generator=rng)
+    plain = nn.Sequential(
+        nn.Linear(10, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1)
+    )
+    for layer, place in ((1, 0), (2, 3), (3, 6)):
+        plain[place].weight.data, plain[place].bias.data = net[f"W{layer}"].T, net[f"b{layer}"]
+    pairs = torch.cat([x.repeat_interleave(4, 0), x.repeat(4, 1)], dim=1)
+    logits = plain(pairs).view(4, 4)
+    expected = torch.sigmoid((logits + logits.T) / 2) * (1 - torch.eye(4))
+    expected = torch.where(expected < 0.01, 0, expected)
+    torch.testing.assert_close(surrogate.linked(net, x), expected)
+
+
+def test_condensation_comes_near_the_statistics_it_is_given() -> None:
+    rng = np.random.default_rng(0)
+    pooled = Pooled(np.array([0.5, 0.3, 0.2]), rng.normal(size=(3, 12)), np.abs(rng.normal(size=(3, 12))))
+    for each in (1, 4):
+        work = surrogate.Condensation(
+            pooled, torch.arange(3).repeat_interleave(each), 1, 16, (0.02, 0.01), (10.0, 0.1), torch_rng("s", 0)
+        )
+        first = float(work.iterate(0))
+        work.turn(1, 300)
+        assert float(work.iterate(300)) < 0.5 * first
+        links = work.result().links
+        torch.testing.assert_close(links, links.T)
+        assert not links.diagonal().any()
+
+
+@pytest.mark.parametrize(("name", "all_classes"), [("cora", 160_524), ("citeseer", 355_512), ("pubmed", 24_012)])
+def test_bytes_are_the_published_ones(real_graph: Callable[..., Graph], name: str, all_classes: int) -> None:
+    """A client with every class sends this much, by the paper; one without some of them, less by their share."""
+    world = worlds.build("plain", real_graph(name, "raw", "whole"), "opfgl_metis", 10, seed=42, source="opfgl")
+    overrides = {"method.iterations": 1, "method.epochs": 1, "method.links": 4, "protocol.check_every": 1}
+    config = make_config("opfgl", "paper", **overrides)
+    state = config.method.state(make_clients(world, config))
+    present = (state.statistics.count > 0).sum(1)
+    training, _, _ = federate(config, world, torch.device("cpu"))
+    sent = sum(training.ledger.clients["statistics", "up", field] for field in ("count", "mean", "std"))
+    assert (sent * world.graph.base.num_classes == all_classes * present).all()
+
+
+def test_stage_one_alone_and_the_ablations_run(world: World) -> None:
+    for change in (
+        {"protocol.fine_tuning": 0},
+        {"method.distill": "none"},
+        {"method.distill": "fixed"},
+        {"method.major": 0},
+    ):
+        tuning = {"protocol.fine_tuning": 4, "protocol.check_every": 2, "protocol.rounds": 1}
+        training, metrics, _ = federate(make_config("opfgl", "release", **tuning | change), world, torch.device("cpu"))
+        assert ("fine_tuning" in training.phases) == (change != {"protocol.fine_tuning": 0})
+        assert metrics["seen_graph"]["last"]["accuracy"] == metrics["seen_graph"]["best"]["accuracy"]

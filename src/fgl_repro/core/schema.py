@@ -57,7 +57,9 @@ class Axis:
         """Refuse fields that are none of a few words, with a :class:`UserError`."""
         for name, words in known.items():
             if (value := getattr(self, name)) not in words:
-                raise UserError(f"{self.axis}.{name}={value} is unknown: choose {' or '.join(words)}.")
+                *some, last = words
+                known_words = f"{', '.join(some)} or {last}" if some else last
+                raise UserError(f"{self.axis}.{name}={value} is unknown: choose {known_words}.")
 
     @classmethod
     def constants(cls) -> dict[str, Any]:

@@ -283,7 +283,7 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
         ({"setting": "common"}, r"setting common does not exist"),
         (
             {"focus": "nope"},
-            r"setting\.focus=nope is unknown: choose seen_graph or unseen_node or missing_class or new",
+            r"setting\.focus=nope is unknown: choose seen_graph, unseen_node, missing_class or new",
         ),
         ({"clients": 0}, r"partitioner\.clients=0 is out of range: give at least 1"),
         ({"clients": 60}, r"random has 60 nodes, too few for 61 parts; lower partitioner\.clients"),

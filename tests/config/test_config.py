@@ -264,7 +264,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("dataset.features=bag", "dataset.features=bag is unknown: choose row or raw."),
         ("setting=plain setting.crop=0.5", "setting.crop does not exist: the keys of setting are focus."),
         ("setting.target=1", "setting.target does not exist: the keys of setting are focus, hops."),
-        ("setting.focus=nope", "setting.focus=nope is unknown: choose seen_graph or unseen_node"),
+        ("setting.focus=nope", "setting.focus=nope is unknown: choose seen_graph, unseen_node"),
         ("partitioner.alpha=1", "partitioner.alpha does not exist: the keys of partitioner are clients."),
         ("partitioner=dirichlet partitioner.alpha=0", "partitioner.alpha=0.0 is out of range"),
         ("model=gcn model.fanout=5", "model.fanout does not exist: the keys of model are hidden, dropout."),

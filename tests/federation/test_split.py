@@ -86,5 +86,5 @@ def test_who_draws_is_in_the_key_and_in_the_world(toy_graph: Graph) -> None:
     assert not np.array_equal(ours.train, theirs.train)
     said = configs.build(dataset="cora", protocol="fedpub").protocol
     assert (said.split_source, said.split_seed) == ("fedpub", 1234)
-    with pytest.raises(UserError, match="choose stream or fedpub"):
+    with pytest.raises(UserError, match="choose stream, fedpub, opfgl or openfgl"):
         configs.build({"protocol.split_source": "torch"})

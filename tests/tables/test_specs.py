@@ -17,7 +17,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import make
 from fgl_repro.tables.load import load, names, parse
-from fgl_repro.tables.spec import ACCURACY, Row, TableSpec, swept
+from fgl_repro.tables.spec import ACCURACY, Cell, Row, TableSpec, swept
 
 NAMES = names()
 SPECS = [pytest.param(load(name), id=name) for name in NAMES]
@@ -243,3 +243,14 @@ def test_a_protocol_that_draws_splits_says_which_seeds_its_tables_run() -> None:
     part = spec.under("fedlog_splits")
     seeds = [config.split.seed for config in tables.runs(part.narrow(["cora"], [3], ["fedavg"]), "fedlog_splits")]
     assert seeds == [1, 2, 3, 4, 5]
+
+
+def test_panels_of_one_table_may_have_metrics_of_their_own() -> None:
+    spec = load("opfgl/1")
+    assert [spec.metric_of(panel) for panel in spec.panels] == ["accuracy", "f1"]
+    ours = [Cell(panel, spec.rows[-1], "cora", 10) for panel in spec.panels]
+    printed = [reference.of(cell) for cell in ours]
+    assert [(round(100 * p.mean, 2), round(100 * (p.std or 0), 2)) for p in printed if p] == [
+        (76.43, 1.24),
+        (61.58, 2.16),
+    ]

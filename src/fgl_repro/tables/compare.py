@@ -37,7 +37,8 @@ def judged(table: Grid, selection: str) -> Judged:
     """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found = {}
     for cell, result in table.results.items():
-        chance = 1 / facts(cell.dataset).classes if cell.dataset in NAMES and table.spec.metric == ACCURACY else 0.0
+        guessed = cell.dataset in NAMES and table.spec.metric_of(cell.panel) == ACCURACY
+        chance = 1 / facts(cell.dataset).classes if guessed else 0.0
         found[cell] = evidence(reference.of(cell), result.at(selection), table.ddof, chance)
     return dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
 

@@ -65,7 +65,9 @@ def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict
 
 
 @cache
-def accuracies(file: str, setting: str, name: str = "method") -> dict[tuple[str, int, str], Reference]:
+def accuracies(
+    file: str, setting: str, name: str = "method", metric: str = "accuracy"
+) -> dict[tuple[str, int, str], Reference]:
     """Printed accuracies by data set in lower case, clients (0: one number for all of them) and method as printed.
 
     Args:
@@ -76,7 +78,8 @@ def accuracies(file: str, setting: str, name: str = "method") -> dict[tuple[str,
     if unknown := [column for column in name.split("+") if column not in lines(file)[0]]:
         raise UserError(f"{file} has no column {unknown[0]}: choose from {', '.join(lines(file)[0])}.")
     out = {}
-    for row in (row for row in lines(file) if row["setting"] == setting and row["metric"] == "accuracy"):
+    chosen = [row for row in lines(file) if row["setting"] == setting and row["metric"] == metric and row["value"]]
+    for row in chosen:
         unit = 100 if row["unit"] == "percent" else 1
         std = float(row["std"]) / unit if row["std"] else None
         method = " ".join(row[column] for column in name.split("+"))
@@ -99,7 +102,7 @@ def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | Non
 def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
     """The paper's accuracies for a panel."""
     where = panel.reference
-    return accuracies(where.file, where.setting or panel.probe, where.rows) if where else {}
+    return accuracies(where.file, where.setting or panel.probe, where.rows, where.metric) if where else {}
 
 
 def where(cell: Cell) -> tuple[str, int, str] | None:

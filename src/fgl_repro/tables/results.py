@@ -116,7 +116,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
     ddof = choice.config.protocol.ddof
 
     def over_seeds(selection: str) -> Stat | None:
-        return stat([measured(r, cell.panel.probe, selection, spec.metric) for _, r in found], ddof)
+        return stat([measured(r, cell.panel.probe, selection, spec.metric_of(cell.panel)) for _, r in found], ddof)
 
     best, last = over_seeds("best"), over_seeds("last")
     status = _status(keys, len(found), best, source)

@@ -116,22 +116,25 @@ class Printed(Entries):
         file: Tidy CSV below ``fgl_repro/tables/reference``.
         setting: Value of its ``setting`` column; empty: the panel's probe.
         rows: Its column by which a row's name is found: ``method``, ``variant``, or both as ``method+variant``.
+        metric: Value of its ``metric`` column.
     """
 
     file: str
     setting: str = ""
     rows: str = "method"
+    metric: str = ACCURACY
 
 
 @dataclass(frozen=True)
 class Panel(Entries):
-    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``."""
+    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``; ``metric`` if not the table's."""
 
     name: str
     title: str
     setting: Annotated[str, _option("setting")]
     probe: str
     reference: Printed | None = None
+    metric: Annotated[str, _among(lambda: ("", *METRICS))] = ""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,10 @@ class TableSpec(Entries):
     def name(self) -> str:
         """What users call it: ``fedlog/1``, ``fedlog/fig9``."""
         return f"{self.paper}/{self.path.stem}"
+
+    def metric_of(self, panel: Panel) -> str:
+        """What a panel's numbers are means of."""
+        return panel.metric or self.metric
 
     @property
     def paper(self) -> str:

@@ -76,7 +76,7 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> 
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
-            value = tables.measured(record, panel.probe, selection(spec, protocol), spec.metric)
+            value = tables.measured(record, panel.probe, selection(spec, protocol), spec.metric_of(panel))
             found.append((row.label, place(dataset, clients), record.config["seed"], value))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()
 

@@ -127,7 +127,11 @@ class Printed(Entries):
 
 @dataclass(frozen=True)
 class Panel(Entries):
-    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``; ``metric`` if not the table's."""
+    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``.
+
+    Attributes:
+        metric: What its numbers are means of; empty: the table's.
+    """
 
     name: str
     title: str

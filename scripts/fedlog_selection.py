@@ -97,7 +97,7 @@ def report(
         f"{'  paper':<24}" + "".join(f"{value:>15.1f}" for value in 100 * printed) + f"{'':>15}{spread:>15.1f}"
     )
     for rule, values in found.items():
-        mean, std = np.mean(values, axis=0), np.std(values, axis=0)
+        mean, std = np.mean(values, axis=0), np.std(values, axis=0, ddof=config.protocol.ddof)
         told = [100 * np.nanmean(np.abs(mean[:-1] - printed)), 100 * float(np.mean(std[:-1])), 100 * mean[-1]]
         lines.append(f"{f'  {rule}':<24}" + "".join(f"{value:>15.1f}" for value in (*100 * mean[:-1], *told)))
         all_cells.setdefault(rule, []).append(told)

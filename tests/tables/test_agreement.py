@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fgl_repro.tables import agreement
+from fgl_repro.tables import agreement, reference
+from fgl_repro.tables.load import load
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import Stat
+from fgl_repro.tables.results import Grid, Result, Stat
 
 
 def ours(mean: float, std: float | None = 0.0) -> Stat:
@@ -32,6 +35,20 @@ def test_verdicts(theirs, mine, points, stds, verdict) -> None:
     assert found.verdict == verdict
     assert found.points == (None if points is None else pytest.approx(points))
     assert found.stds == (None if stds is None else pytest.approx(stds))
+
+
+def test_what_rests_on_the_ddof_of_print_is_counted() -> None:
+    """Three runs of 0.72, 0.75 and 0.78 have a std of 3.0 points with ddof 1 and 2.4 with ddof 0."""
+    spec = load("table1").narrow(["cora"], [3], ["local"])
+    (cell,) = spec.cells()
+    printed = reference.of(cell)
+    assert printed is not None
+    assert (printed.mean, printed.std) == (0.7357, 0.0030)
+    for gap, changes in ((0.0190, 0), (0.0385, 1), (0.0450, 0)):  # two pooled stds: 4.26 and 3.49 points
+        result = Result(Stat(printed.mean + gap, 0.03, 3), None, 3, "complete", "", ())
+        table = Grid(spec, "fedlog", "best", 1, {cell: result})
+        assert agreement.resting_on_ddof(table, [cell]) == changes
+        assert agreement.resting_on_ddof(replace(table, results={cell: replace(result, best=None)}), [cell]) == 0
 
 
 def test_ranks() -> None:

@@ -71,15 +71,17 @@ def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     table = tables.fill(spec, "fedlog", Archive(store, {}))
     found = table.results[where]
     assert found.status == "complete"
-    assert found.best == tables.Stat(pytest.approx(0.82), pytest.approx(0.016329931), 3)  # ddof 0
-    assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.008164965), 3)
+    assert found.best == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)  # ddof 1, as print
+    assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.01), 3)
     assert table.selection == "best"
     assert found.keys == tuple(key_of(spec.config(where, "fedlog", s))[:8] for s in range(3))
-    assert tables.cell_text(found, "best", "percent") == "82.00 ± 1.63"
-    assert tables.cell_text(found, "best", "fraction") == "0.8200 (0.0163)"
+    assert tables.cell_text(found, "best", "percent") == "82.00 ± 2.00"
+    assert tables.cell_text(found, "best", "fraction") == "0.8200 (0.0200)"
 
 
 def test_ddof_of_one() -> None:
+    assert tables.stat([0.8, 0.82, 0.84], 0).restated(0, 1) == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)
+    assert tables.Stat(0.8, None, 1).restated(1, 0) == tables.Stat(0.8, None, 1)
     assert tables.stat([0.8, 0.82, 0.84], 1) == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)
     assert tables.stat([0.8], 1) == tables.Stat(0.8, None, 1)
     assert tables.stat([None, None], 0) is None
@@ -101,7 +103,7 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     results = tables.fill(spec, "fedlog", Archive(store, {})).results
     assert [results[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
     shown = [tables.cell_text(results[c], "best", "percent") for c in (some, failed, oom, empty)]
-    assert shown == ["85.00 ± 5.00 [2 of 3]", "failed", "OOM", "no rows"]
+    assert shown == ["85.00 ± 7.07 [2 of 3]", "failed", "OOM", "no rows"]
 
 
 def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> None:
@@ -132,7 +134,7 @@ def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> N
     assert (row["variant"], row["mean"], row["std"], row["n_seeds"], row["printed"]) == (
         "paper",
         "0.820000",
-        "0.016330",
+        "0.020000",
         "3",
         "1",
     )
@@ -140,7 +142,7 @@ def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> N
     assert [(r["selection"], r["method"]) for r in wide] == [
         (s, m) for s in ("best", "last") for m in ("Local", "FED-PUB (paper)")
     ]
-    assert wide[1]["Cora 3"] == "82.00 ± 1.63"
+    assert wide[1]["Cora 3"] == "82.00 ± 2.00"
     assert "FED-PUB (paper)" in paths["table_1.md"].read_text()
     before = [p.read_bytes() for p in paths.values()]
     artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
@@ -286,7 +288,7 @@ def test_run_show_pack_and_a_narrow_run_on_top(
     out = capsys.readouterr().out
     assert "| Local " in out
     assert "73.57 ± 0.30" in out  # the paper
-    assert "51.00 ± 0.82 (3)" in out  # seeds 0, 1, 2 of the fake
+    assert "51.00 ± 1.00 (3)" in out  # seeds 0, 1, 2 of the fake
     assert "CiteSeer" not in out
     folder = tmp_path / "tables" / "fedlog" / "fedlog"
     names = {"table_1.csv", "table_1_wide.csv", "table_1.md", "table_1.png", "compare_1.csv", "compare_1.md"}
@@ -298,12 +300,12 @@ def test_run_show_pack_and_a_narrow_run_on_top(
     assert call(tmp_path, "run", "table1", "--datasets", "citeseer", "--clients", "3", "--methods", "local") == 0
     wide = list(csv.DictReader((folder / "table_1_wide.csv").open()))
     assert wide[0]["method"] == "Local"
-    assert (wide[0]["Cora 3"], wide[0]["CiteSeer 3"]) == ("51.00 ± 0.82", "51.00 ± 0.82"), "the rest was blanked"
+    assert (wide[0]["Cora 3"], wide[0]["CiteSeer 3"]) == ("51.00 ± 1.00", "51.00 ± 1.00"), "the rest was blanked"
     capsys.readouterr()
     assert call(tmp_path, "unpack", "table1") == 0
     assert "6 new records" in capsys.readouterr().out
     assert call(tmp_path, "show", *corner) == 0
-    assert "51.00 ± 0.82 (3)" in capsys.readouterr().out
+    assert "51.00 ± 1.00 (3)" in capsys.readouterr().out
     assert call(tmp_path, "missing", *corner, "--seeds", "0") == 0
     assert capsys.readouterr().out == ""
 

@@ -48,7 +48,7 @@ class Protocol(Axis):
             with the personal tensors (FedLoG's learnable nodes) of its own.
         features, component: Form of the data that the paper uses; the data sets take theirs from here.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
-        ddof: Delta degrees of freedom of the printed std.
+        ddof: Delta degrees of freedom that the paper's printed stds most likely have, and so ours beside them.
         fitted: Data sets whose printed numbers were seen when a method's settings were chosen: ``{method: [...]}``.
         seeds: Run seeds that its tables ask for; empty: those that each table names.
         tuning: ``{seed: s, candidates: {method: [{dotted override: value}, ...]}}``, or empty.

@@ -6,7 +6,7 @@ A printed number whose note starts with ``suspect`` (a misprint, by its referenc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -63,7 +63,10 @@ class Tally:
 
 
 def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
-    """Compare one number; agreement is within two points or two pooled std, whichever is wider."""
+    """Compare one number; agreement is within two points or two pooled std, whichever is wider.
+
+    Both stds have the ddof of print, see ``Protocol.ddof``.
+    """
     if theirs is None or ours is None:
         return Difference(None, None, "not printed" if theirs is None else "not run")
     gap = ours.mean - theirs.mean
@@ -71,6 +74,16 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
     verdict = "suspect" if theirs.suspect else "agrees" if near else "differs"
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
+
+
+def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
+    """How many cells would agree instead of differ, or the other way round, had print the other ddof (0 or 1)."""
+    changed = 0
+    for cell in cells:
+        theirs, ours = reference.of(cell), table.results[cell].at(table.selection)
+        other = ours and ours.restated(table.ddof, 0 if table.ddof else 1)
+        changed += difference(theirs, ours).verdict != difference(theirs, other).verdict
+    return changed
 
 
 def columns(table: Grid, selection: str) -> list[Column]:

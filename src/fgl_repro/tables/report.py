@@ -35,7 +35,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
         "Kendall's rank agreement of the methods, averaged over columns (data set and client count).",
     ]
-    blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables)]
+    blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
     for selection, name in ROUNDS.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
@@ -72,12 +72,26 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
     """A line for each panel and protocol."""
     body = []
     for table in tables:
-        lines = compare.rows(table)
+        lines, once = compare.rows(table), compare.speaking(table)
         for panel in table.spec.panels:
             found = compare.shares([line for line in lines if line["panel"] == panel.name])
             if found["cells"]:
-                body.append([f"{panel.name} {panel.title}", table.protocol, lines[0]["draws"], *found.values()])
-    return grid_text(["panel", "protocol", "draws", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), 3)
+                resting = agreement.resting_on_ddof(table, (cell for cell in once if cell.panel == panel))
+                where = [f"{panel.name} {panel.title}", table.protocol, lines[0]["draws"]]
+                body.append([*where, *found.values(), str(resting)])
+    heads = ["panel", "protocol", "draws", *compare.HEADS, "by ddof"]
+    return grid_text(heads, sorted(body, key=lambda line: str(line[0])), 3)
+
+
+def _ddof_told(tables: Sequence[Grid]) -> str:
+    """With which ddof printed stds are read, and how much of the old rule hangs on it."""
+    ddof = " and ".join(sorted({str(table.ddof) for table in tables}))
+    resting = sum(agreement.resting_on_ddof(table, compare.speaking(table)) for table in tables)
+    return (
+        f"The old rule pools our std with the printed one, which is taken to have ddof {ddof} (`conf/protocol` says "
+        f"why), and so has ours. Read with the other one of 0 and 1, `by ddof` cells would change their old verdict, "
+        f"{resting} in all; the new verdicts take no std from print."
+    )
 
 
 def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:

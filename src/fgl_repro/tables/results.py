@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -35,6 +36,12 @@ class Stat:
     mean: float
     std: float | None
     n: int
+
+    def restated(self, ddof: int, other: int) -> Stat:
+        """The same numbers, their std, which has ``ddof``, with another one."""
+        if self.std is None:
+            return self
+        return replace(self, std=self.std * math.sqrt((self.n - ddof) / (self.n - other)))
 
 
 @dataclass(frozen=True)

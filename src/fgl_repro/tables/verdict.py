@@ -64,7 +64,7 @@ def evidence(theirs: Reference | None, ours: Stat | None, ddof: int, chance: flo
         return Evidence(gap, silent="a single run")
     from scipy.stats import t
 
-    std = max(100 * ours.std * math.sqrt((ours.n - ddof) / freedom), LEAST)
+    std = max(100 * (ours.restated(ddof, 1).std or 0.0), LEAST)
     spread = std * math.sqrt(1 + 1 / ours.n)
     p = 2 * float(t.sf(abs(gap) / spread, freedom))
     silent = "misprint" if theirs.suspect else "chance" if max(ours.mean, theirs.mean) <= chance else ""

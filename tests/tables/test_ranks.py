@@ -58,13 +58,13 @@ def test_ranks_in_print() -> None:
     assert paper == {"FedAvg": 3.0, "FED-PUB (release)": 2.0, "FedLoG (release)": 1.0}
 
 
-def test_nothing_is_drawn_before_anything_ran() -> None:
-    made = artifact.make(
-        load("fedlog/figranks").under("fedlog_splits"), "fedlog_splits", Archive(RecordStore("no"), {})
-    )
+@pytest.mark.parametrize("name", ["fedlog/figranks", "fedlog/figranks9", "fedpub/figranks", "fedpub/figranks2"])
+def test_nothing_is_drawn_before_anything_ran_and_a_line_says_why(name: str) -> None:
+    spec = load(name)
+    made = artifact.make(spec.under(spec.protocols[0]), spec.protocols[0], Archive(RecordStore("no"), {}))
     assert not made.has_numbers
     assert made.content.draw is None
-    assert "No column has every split yet." in made.page
+    assert made.page.count(ranks.NOT_YET) == len(spec.panels)
 
 
 def test_diagrams_repeat_to_the_byte(tmp_path: Path) -> None:

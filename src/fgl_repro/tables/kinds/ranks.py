@@ -27,6 +27,8 @@ from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NOT_YET = "Ranks need two columns in which at least three methods have every split; there are not as many yet."
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -61,14 +63,13 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             for row in spec.rows
         ]
         rows += lines
-        if found is not None:
-            drawn.append((panel, found))
-            parts.append(f"### {panel.title}\n\n{_told(spec, found)}\n\n{_grid(lines)}")
+        told = NOT_YET if found is None else f"{_told(spec, found)}\n\n{_grid(lines)}"
+        parts.append(f"### {panel.title}\n\n{told}")
+        drawn += [] if found is None else [(panel, found)]
     head = f"Rank 1 is the best; accuracies at the {ROUNDS[selection(spec, protocol)]}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
-    body = "\n\n".join([head, *parts] if parts else ["No column has every split yet."])
-    return Content(rows, body, done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
+    return Content(rows, "\n\n".join([head, *parts]), done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
 
 
 def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:

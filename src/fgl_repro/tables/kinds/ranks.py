@@ -69,7 +69,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     head = f"Rank 1 is the best; accuracies at the {ROUNDS[selection(spec, protocol)]}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
-    return Content(rows, "\n\n".join([head, *parts]), done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
+    body = "\n\n".join([head, *parts])
+    return Content(rows, body, done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
 
 
 def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:

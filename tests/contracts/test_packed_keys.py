@@ -22,10 +22,14 @@ def packed(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(row["key"], json.loads(row["record"])["config"]) for row in rows]
 
 
+FEWEST = {"opfgl": 60}
+"""Runs that a paper had packed while its tables were still begun."""
+
+
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/runs.csv")), ids=lambda path: path.parent.name)
 def test_every_packed_run_keeps_its_key(path: Path) -> None:
     runs = packed(path)
-    assert len(runs) > 300
+    assert len(runs) >= FEWEST.get(path.parent.name, 301)
     for key, identity in runs:
         config = from_science(identity)
         assert science(config) == identity, key

@@ -178,7 +178,7 @@ def test_points_are_means_over_target_classes_seed_by_seed(tmp_path: Path) -> No
     rows = [r for r in made.content.rows if r["probe"] == "target_head_degree" and r["printed"]]
     points = {r["setting.rate"]: (r["mean"], r["std"], r["n_seeds"]) for r in rows if r["setting.target"] == "mean"}
     assert len(rows) == 33 + 11
-    assert points[-5] == ("0.530000", "0.030000", 2)
+    assert points[-5] == ("0.530000", "0.042426", 2)  # of two seeds, 0.06 apart, ddof 1
     assert points[4] == ("0.680000", "", 1), "a seed that lacks a class does not count, and one alone has no std"
     assert points[5] == ("", "", 0)
     assert (made.content.done, made.content.wanted) == (2 * 9, 22)

@@ -207,8 +207,10 @@ def test_costs_come_from_the_most_alike_runs() -> None:
     assert costs.seconds(science(cora)) == 3.0
     assert costs.seconds(science(helpers.config(clients=5))) == 5.0
     assert costs.seconds(science(other)) > 0
+    assert costs.of_like(science(cora)) == 3.0
+    assert costs.of_like(science(helpers.config(clients=5))) is None
     batched = helpers.config(overrides={"protocol.batch": 64})
-    assert costs.seconds(science(batched)) == 3.0
+    assert costs.seconds(science(batched)) == costs.of_like(science(batched)) == 3.0
     costs.learn(science(batched), 30.0)
     assert costs.seconds(science(batched)) == 30.0
     assert costs.seconds(science(cora)) == 3.0

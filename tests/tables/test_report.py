@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import reference, report
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Artifact, Content
@@ -16,15 +16,7 @@ from support import helpers
 
 def filled(name: str, shift: float, rows: int) -> Artifact:
     """A table whose first ``rows`` methods reproduce the paper but for ``shift``; the others have not run."""
-
-    class Nothing:
-        def load(self, key: str) -> None:
-            return None
-
-        def load_failed(self, key: str) -> None:
-            return None
-
-    table = tables.fill(load(name), "fedlog", Nothing())
+    table = tables.fill(load(name), "fedlog", Archive(RecordStore("no records"), {}))
     results = {}
     for cell, empty in table.results.items():
         theirs = reference.of(cell)

@@ -15,7 +15,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact
+from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import accuracy
 from fgl_repro.tables.load import load, parse
@@ -111,6 +111,24 @@ def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> Non
     assert {r.status for r in table.results.values()} == {"not run"}
     rows = list(csv.DictReader(io.StringIO(accuracy.wide_text(table))))
     assert all(row["Cora 3"] == "" for row in rows)
+
+
+def test_what_is_missing_shows_what_it_would_take_and_csvs_do_not(spec: TableSpec, store: RecordStore) -> None:
+    """Two seeds of Local took 60 s each; FED-PUB ran under another protocol, as published, for two hours a seed."""
+    some, never, other = cell(spec, "local"), cell(spec, "local", "citeseer"), cell(spec, "fedpub", "citeseer")
+    for seed in range(2):
+        store.save(helpers.record(spec.config(some, "fedlog", seed), seconds={"total": 60.0}))
+    run = helpers.record(spec.config(other, "fedlog_matched", 0), seconds={"total": 7200.0})
+    table = tables.fill(spec, "fedlog", Archive(store, {run.key: run}))
+    assert [table.results[c].to_run for c in (some, never, other)] == ["(1 min to run)", "", "(6.0 h to run)"]
+    assert tables.cell_text(table.results[some], "best", "percent", costs=True).endswith("[2 of 3] (1 min to run)")
+    for page in (accuracy.markdown(table), compare.markdown(table), compare.screen(table)):
+        assert "(1 min to run)" in page
+        assert "(6.0 h to run)" in page
+    for rows in (accuracy.long_rows(table), compare.rows(table)):
+        assert not any("to run" in str(value) for row in rows for value in row.values())
+    assert "to run" not in accuracy.wide_text(table)
+    assert tables.tally(table) == (0, 4)
 
 
 def test_another_variant_or_setting_is_another_run(spec: TableSpec, store: RecordStore) -> None:
@@ -312,8 +330,10 @@ def test_run_show_pack_and_a_narrow_run_on_top(
 
 def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(tmp_path, "missing", "table2", "--datasets", "cora", "--clients", "3", "--seeds", "0") == 0
-    lines = capsys.readouterr().out.splitlines()
+    told = capsys.readouterr()
+    lines = told.out.splitlines()
     assert len(lines) == len(load("table2").rows)
+    assert told.err == "fgl-table: 9 runs, nothing like 9 of them ever ran.\n"
     assert lines[0].startswith("python -m fgl_repro.train method=local dataset=cora partitioner=published setting=")
     for line in lines:
         words = dict(word.split("=", 1) for word in line.split()[3:])

@@ -12,7 +12,7 @@ from typing import TypeVar
 from tqdm import tqdm
 
 from fgl_repro.cli import exit_status, request
-from fgl_repro.config import Config, key_of, search
+from fgl_repro.config import Config, key_of, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tracking, tuning
 from fgl_repro.runs.rerun import rerun
@@ -188,10 +188,19 @@ def _missing(args: argparse.Namespace) -> int:
         for config in results.runs(wanted.part, wanted.protocol):
             if configs.setdefault(key := key_of(config), config).runtime.curves != "all":
                 configs[key] = config
+    costs, left = archive.costs, []
     for config in configs.values():
         chosen = tuning.choose(config, archive)
-        if chosen is None or not archive.enough(key_of(chosen), config.runtime.curves):
+        if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
             print(request.command_of(config))
+            left.append(science(chosen or config))
+        elif (record := archive.load(key)) is not None:
+            costs.learn(record.config, record.seconds["total"])  # what ran here counts, too
+    known = [seconds for identity in left if (seconds := costs.of_like(identity)) is not None]
+    if left:
+        told = [f"about {sum(known) / 3600:.1f} hours on one core"] if known else []
+        told += [f"nothing like {len(left) - len(known)} of them ever ran"] if len(known) < len(left) else []
+        print(f"fgl-table: {len(left)} runs, {'; '.join(told)}.", file=sys.stderr)
     return 0
 
 

@@ -54,18 +54,25 @@ class Costs:
 
     def seconds(self, identity: Mapping[str, Any]) -> float:
         """Expected seconds of a run with this science config."""
-        for key in self._keys(identity):
-            if key in self._seen:
-                return sum(self._seen[key]) / len(self._seen[key])
-        return PRIOR.get(identity["dataset"]["name"], 30.0)
+        found = self._mean(self._keys(identity))
+        return PRIOR.get(identity["dataset"]["name"], 30.0) if found is None else found
+
+    def of_like(self, identity: Mapping[str, Any]) -> float | None:
+        """Mean seconds of runs of this data set, world, method, variant and number of clients; None where none ran."""
+        return self._mean(self._keys(identity)[:2])
+
+    def _mean(self, keys: Iterable[tuple[Any, ...]]) -> float | None:
+        seen = next((self._seen[key] for key in keys if key in self._seen), None)
+        return None if seen is None else sum(seen) / len(seen)
 
     @staticmethod
     def _keys(identity: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         dataset, world, method, clients = features(identity)
         protocol = identity["protocol"]
-        work = (identity["method"].get("variant"), *(protocol.get(n) for n in ("batch", "local_epochs", "rounds")))
-        near = [(dataset, method, clients), (dataset, method), (dataset,)]
-        return [(dataset, world, method, clients, *work), (dataset, world, method, clients), *near]
+        work = tuple(protocol.get(name) for name in ("batch", "local_epochs", "rounds"))
+        like = (dataset, world, method, clients, identity["method"].get("variant"))
+        near = [(dataset, world, method, clients), (dataset, method, clients), (dataset, method), (dataset,)]
+        return [(*like, *work), like, *near]
 
 
 class Progress:

@@ -16,12 +16,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
 from fgl_repro.runs import claims
+from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import Note, Record
 
 PREFIX = 16  # hex digits of the key in a file name
@@ -151,6 +153,11 @@ class RecordStore:
                 if strict:
                     raise
 
+    @property
+    def costs(self) -> Costs:
+        """What the finished runs took."""
+        return Costs((record.config, record.seconds["total"]) for record in self.all(strict=False))
+
     def check(self) -> list[str]:
         """One sentence for every damaged record, note, curves file and claim; nothing is touched."""
         if not self.folder.is_dir():
@@ -259,6 +266,11 @@ class Archive:
         """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""
         record = self.load(key)
         return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(key)))
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What the published runs took; not those done here, so that a page does not hang on what else has run."""
+        return Costs((record.config, record.seconds["total"]) for record in self._packed.values())
 
     def load_failed(self, key: str) -> Note | None:
         return self._store.load_failed(key)

@@ -93,7 +93,7 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
     missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
     if missing:  # said once, and not of every run
         store.prepare()
-    sweep = _Sweep(missing, store, execute, Costs((r.config, r.seconds["total"]) for r in store.all(strict=False)))
+    sweep = _Sweep(missing, store, execute, store.costs)
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
         sweep.work(max(1, min(jobs, len(missing))))

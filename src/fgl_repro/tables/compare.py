@@ -142,6 +142,7 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged)
         result = table.results[cell]
         ours, status = result.at(selection), result.status
         text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(status, "")
+        text = " ".join(filter(None, (text, result.to_run)))
         line = _beside(table, cell, selection, found[cell])
         line[2:] = line[2:] if status in ("complete", "partial") else [status, status]
         body.append([cell.row.label, text, paper_number(reference.of(cell), form), *line])
@@ -168,7 +169,8 @@ def markdown(table: Grid) -> str:
         f"discovery rate of {LEVEL:.0%} over the cells compared here; `{REPRODUCED}`: it may, and is within "
         f"{POINTS:.0f} points; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. Old "
         f"rule: `agrees` within {100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in "
-        "brackets are taken for misprints: shown, never counted. Runs: `table_*.csv`.",
+        "brackets are taken for misprints: shown, never counted. What missing seeds would take stands behind their "
+        "number. Runs: `table_*.csv`.",
         *fitted(table),
         "## By method",
         _method_grid(table),
@@ -242,6 +244,7 @@ def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
         for selection in ROUNDS:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
-        body.append([*line, str(result.best.n if result.best else 0)])
+        seeds = str(result.best.n if result.best else 0)
+        body.append([*line, " ".join(filter(None, (seeds, result.to_run)))])
     both = [[f"ours, {selection}", "diff", "interval", "verdict", "old rule"] for selection in ROUNDS]
     return grid_text(["column", "method", "paper", *both[0], *both[1], "seeds"], body, numbers_from=2)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from tabulate import tabulate
 
-from fgl_repro.config import Config, key_of, override
+from fgl_repro.config import Config, key_of, override, science
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
@@ -56,6 +56,8 @@ class Result:
             ``untuned`` (candidates are missing) or ``not run``.
         chosen: Tuned overrides, where the protocol tunes.
         keys: Runs behind the number, first eight digits, in the order of seeds.
+        hours: What the missing seeds would take on one core, by the seeds that are there or published runs of the same
+            method, variant, data set and number of clients; None where none is missing or nothing like it ever ran.
     """
 
     best: Stat | None
@@ -64,6 +66,15 @@ class Result:
     status: str
     chosen: str
     keys: tuple[str, ...]
+    hours: float | None = None
+
+    @property
+    def to_run(self) -> str:
+        """``(2.1 h to run)`` or ``(3 min to run)``; empty without an estimate."""
+        if self.hours is None:
+            return ""
+        time = f"{self.hours:.1f} h" if self.hours >= 1 else f"{math.ceil(60 * self.hours)} min"
+        return f"({time} to run)"
 
     def at(self, selection: str) -> Stat | None:
         """The number at one of the two rounds."""
@@ -126,8 +137,12 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
         return stat([measured(r, cell.panel.probe, selection, spec.metric_of(cell.panel)) for _, r in found], ddof)
 
     best, last = over_seeds("best"), over_seeds("last")
-    status = _status(keys, len(found), best, source)
-    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found))
+    status, hours = _status(keys, len(found), best, source), None
+    if status in ("partial", "not run"):
+        own = [record.seconds["total"] for _, record in found]
+        each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
+        hours = None if each is None else each * (len(keys) - len(found)) / 3600
+    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found), hours)
 
 
 def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> str:
@@ -189,15 +204,20 @@ def number(value: Stat | None, form: str) -> str:
     return f"{100 * value.mean:.2f} ± {100 * value.std:.2f}" if value.std is not None else f"{100 * value.mean:.2f}"
 
 
-def cell_text(found: Result, selection: str, form: str) -> str:
-    """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none."""
+def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> str:
+    """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none.
+
+    Args:
+        costs: Whether it also tells what the missing seeds would take.
+    """
     if found.status in ("oom", "failed"):
         return "OOM" if found.status == "oom" else "failed"
     if found.status == "empty":
         return "no rows"
     value = found.at(selection)
     text = number(value, form)
-    return f"{text} [{value.n} of {found.wanted}]" if value is not None and value.n < found.wanted else text
+    few = f"[{value.n} of {found.wanted}]" if value is not None and value.n < found.wanted else ""
+    return " ".join(filter(None, (text, few, found.to_run if costs else "")))
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -49,23 +49,26 @@ def long_rows(table: Grid) -> list[dict[str, Any]]:
     return rows
 
 
-def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str) -> list[list[str]]:
+def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str, costs: bool = True) -> list[list[str]]:
     """A line a row: its name, then its cells ``across`` panels, data sets and client counts."""
     form = table.spec.format
     return [
-        [row.label, *(cell_text(table.results[Cell(panel, row, d, k)], selection, form) for panel, d, k in across)]
+        [
+            row.label,
+            *(cell_text(table.results[Cell(panel, row, d, k)], selection, form, costs) for panel, d, k in across),
+        ]
         for row in table.spec.rows
     ]
 
 
-def _across_panels(table: Grid, dataset: str, clients: int, selection: str) -> list[list[str]]:
+def _across_panels(table: Grid, dataset: str, clients: int, selection: str, costs: bool = True) -> list[list[str]]:
     """Lines of one column of the grid, a panel each across, differences of rows below."""
     across = [(panel, dataset, clients) for panel in table.spec.panels]
     below = [
         [name, *(signed(row_gap(table, pair, *at, selection)) for at in across)]
         for name, pair in table.spec.differences.items()
     ]
-    return lines(table, across, selection) + below
+    return lines(table, across, selection, costs) + below
 
 
 def wide_text(table: Grid) -> str:
@@ -75,11 +78,13 @@ def wide_text(table: Grid) -> str:
     for selection in _both(table):
         if spec.columns == "panels":
             heads = ["column", *(panel.title for panel in spec.panels)]
-            parts = [_across_panels(table, *at, selection) for at in spec.places]
+            parts = [_across_panels(table, *at, selection, costs=False) for at in spec.places]
             names = columns
         else:
             heads = ["panel", *columns]
-            parts = [lines(table, [(panel, *at) for at in spec.places], selection) for panel in spec.panels]
+            parts = [
+                lines(table, [(panel, *at) for at in spec.places], selection, costs=False) for panel in spec.panels
+            ]
             names = [panel.name for panel in spec.panels]
         heads[1:1] = ["selection", "method"]
         for name, part in zip(names, parts, strict=True):
@@ -99,7 +104,8 @@ def markdown(table: Grid) -> str:
         f"# {spec.full_title}",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {ROUNDS[table.selection]}. "
-        "`[n of m]`: seeds are missing; blank: not run.",
+        "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
+        "like them; blank: not run.",
         *([spec.note] if spec.note else []),
     ]
     for selection in _both(table):

@@ -1,0 +1,75 @@
+"""Tuning: validation alone chooses, with the same budget for every method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.config import key_of, options
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import RecordStore
+from support import helpers
+from support.candidates import record_candidates, tuned
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path / "records")
+
+
+def test_candidates_run_at_the_tuning_seed() -> None:
+    found = tuning.candidates(tuned(seed=2))
+    assert [(c.protocol.lr, c.seed) for c in found] == [(rate, 0) for rate in RATES]
+    assert tuning.candidates(helpers.config()) == []
+
+
+def test_validation_chooses_and_the_seed_stays(store: RecordStore) -> None:
+    run = tuned(seed=2)
+    record_candidates(store, run, [0.7, 0.9, 0.8], [0.5, 0.5, 0.5])
+    chosen = tuning.choose(run, store)
+    assert chosen is not None
+    assert (chosen.protocol.lr, chosen.seed) == (0.01, 2)
+
+
+def test_test_metrics_cannot_choose(store: RecordStore, tmp_path: Path) -> None:
+    picks = set()
+    for number, test in enumerate(([0.0, 0.5, 1.0], [1.0, 0.5, 0.0], [0.3, 0.3, 0.3], [None, None, None])):
+        folder = RecordStore(tmp_path / str(number))
+        record_candidates(folder, tuned(), [0.7, 0.9, 0.8], test)
+        picks.add(tuning.choose(tuned(), folder).protocol.lr)
+    assert picks == {0.01}
+
+
+def test_ties_go_to_the_first(store: RecordStore) -> None:
+    record_candidates(store, tuned(), [0.9, 0.7, 0.9], [0.1, 0.2, 0.3])
+    assert tuning.choose(tuned(), store).protocol.lr == 0.1
+
+
+def test_no_choice_before_all_candidates(store: RecordStore) -> None:
+    record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
+    store.path(key_of(tuning.candidates(tuned())[0])).unlink()
+    assert tuning.choose(tuned(), store) is None
+
+
+def test_without_tuning_a_config_passes_through(store: RecordStore) -> None:
+    run = helpers.config()
+    assert tuning.choose(run, store) is run
+
+
+def test_budgets_must_be_equal() -> None:
+    run = tuned()
+    run.protocol.tuning["candidates"]["fedpub"].pop()
+    with pytest.raises(UserError, match="fedavg 3, fedpub 2"):
+        tuning.candidates(run)
+    with pytest.raises(UserError, match="no tuning candidates for method=local"):
+        tuning.candidates(tuned(method="local"))
+
+
+def test_every_shipped_protocol_tunes_fairly() -> None:
+    for protocol in options("protocol"):
+        for method in ("local", "fedavg", "fedpub", "fedntd", "feded"):
+            run = helpers.config(protocol=protocol, method=method)
+            keys = [key_of(c) for c in tuning.candidates(run)]
+            assert len(set(keys)) == len(keys), f"two candidates of {method} in {protocol} are the same run"

@@ -11,7 +11,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import RecordStore
 from support import helpers
-from support.candidates import record_candidates, tuned
+from support.candidates import RATES, record_candidates, tuned
 
 
 @pytest.fixture

@@ -75,13 +75,15 @@ class Row(Entries):
     """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found.
 
     ``id``, ``fedpub-release`` unless the yaml says otherwise, is what ``--methods`` and results call it; it tells apart
-    rows of one method and variant that differ in other overrides.
+    rows of one method and variant that differ in other overrides. ``model`` is the row's own, where the table's cannot
+    carry its method.
     """
 
     name: str
     method: Annotated[str, _option("method")]
     overrides: dict[str, Any] = field(default_factory=dict, hash=False)
     id: str = ""
+    model: Annotated[str, _option("model")] | None = None
 
     def __post_init__(self) -> None:
         usual = f"{self.method}-{self.variant}" if self.variant else self.method
@@ -104,7 +106,8 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
     for values in product(*sweep.values()):
         parts = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
         overrides = row.overrides | dict(zip(sweep, values, strict=True))
-        rows.append(Row(", ".join(parts), row.method, overrides, "-".join([row.id, *parts]).replace(" ", "")))
+        name = "-".join([row.id, *parts]).replace(" ", "")
+        rows.append(replace(row, name=", ".join(parts), overrides=overrides, id=name))
     return rows
 
 
@@ -265,7 +268,7 @@ class TableSpec(Entries):
             clients=cell.clients,
             setting=_same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels)),
             protocol=protocol,
-            model=self.model,
+            model=cell.row.model or self.model,
             method=cell.row.method,
         )
         if cell.panel.probe not in base.setting.probes:

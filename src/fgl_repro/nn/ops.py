@@ -40,6 +40,13 @@ def fan_in(shape: tuple[int, ...], fan: int, rng: Generator) -> Tensor:
     return torch.empty(shape).uniform_(-bound, bound, generator=rng)
 
 
+def normalised(links: Tensor) -> Tensor:
+    """Symmetric normalisation with self-loops of weight 1: D^-1/2 (A + I) D^-1/2, ``[M, M]``."""
+    looped = links + torch.eye(len(links), device=links.device)
+    scale = looped.sum(1).rsqrt()
+    return scale.unsqueeze(1) * looped * scale
+
+
 def stack(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
     """K copies of one model's tensors along a new leading axis."""
     return {name: t.unsqueeze(0).expand(clients, *t.shape).contiguous() for name, t in single.items()}

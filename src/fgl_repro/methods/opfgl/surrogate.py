@@ -13,7 +13,7 @@ from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.opfgl.statistics import Pooled
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.ops import fan_in
+from fgl_repro.nn.ops import fan_in, normalised
 
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
@@ -38,13 +38,6 @@ class Surrogate:
     def size(self) -> int:
         """Bytes of what a client gets: features, links as pairs of 64-bit numbers with a weight each, labels."""
         return 4 * self.features.numel() + 20 * int((self.links > 0).sum()) + 8 * len(self.labels)
-
-
-def normalised(links: Tensor) -> Tensor:
-    """Symmetric normalisation with self-loops of weight 1, ``[M, M]``."""
-    looped = links + torch.eye(len(links), device=links.device)
-    scale = looped.sum(1).rsqrt()
-    return scale.unsqueeze(1) * looped * scale
 
 
 class Condensation:

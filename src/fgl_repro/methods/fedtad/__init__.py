@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedtad.method import FedTAD
+
+__all__ = ["FedTAD"]

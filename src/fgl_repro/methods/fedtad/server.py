@@ -1,0 +1,78 @@
+"""FedTAD's server: teachers weighted by how reliably they know the class of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgl_repro.fl.optim import Optimiser, StackedAdam
+from fgl_repro.fl.steps import descend
+from fgl_repro.methods.generated.graphs import PseudoGraph
+from fgl_repro.methods.generated.server import Lesson, Server
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedtad.method import FedTAD
+
+
+class TopologyAware(Server):
+    """Its generator and both optimisers go on from round to round.
+
+    Args:
+        reliability: Of each class at each client, columns summing to 1, ``[K, C]``.
+    """
+
+    method: FedTAD
+
+    def __init__(self, method: FedTAD, clients: Clients, reliability: Tensor) -> None:
+        super().__init__(method, clients)
+        self.dropped = self.draws if method.variant == "release" else None
+        count = F.one_hot(self.labels, reliability.shape[1]).sum(0)
+        self.weight = (reliability / count)[:, self.labels]  # of what client k says of node i, [K, n]
+        self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)
+        self.students = StackedAdam(self.student, method.lr_student, method.weight_decay)
+
+    def invented(self, epoch: int) -> PseudoGraph:
+        noise = self.noise()
+        descend(self.steps(), lambda _: self.wanted(noise), [self.optimiser])
+        return self.graph(noise).detached()
+
+    def wanted(self, noise: Tensor) -> Tensor:
+        """The generator's loss ``[1]``: teachers know the classes, nodes differ, student and teachers disagree."""
+        graph = self.graph(noise)
+        said = self.asked(graph)
+        wrong = F.cross_entropy(said.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
+        known = (self.weight * wrong.view_as(self.weight)).sum()
+        alike = self.clients * alikeness(noise, graph.features)
+        apart = self.apart(self.examined(graph), said.detach())
+        return (self.method.known * known + self.method.diverse * alike - apart).view(1)
+
+    def apart(self, student: Tensor, teachers: Tensor) -> Tensor:
+        """Weighted distance of the student's logits ``[n, C]`` from the teachers' ``[K, n, C]``, one number."""
+        return (self.weight * (student - teachers).abs().mean(-1)).sum()
+
+    def lessons(self, epoch: int, graph: PseudoGraph) -> Iterator[Lesson]:
+        with torch.no_grad():
+            answers = self.asked(graph)
+        return (Lesson(None, graph, answers) for _ in range(self.method.student_steps))
+
+    def missed(self, lesson: Lesson) -> Tensor:
+        return self.apart(self.answered(lesson.graph), lesson.answers).view(1)
+
+    def learning(self, epoch: int) -> Optimiser:
+        return self.students
+
+
+def alikeness(noise: Tensor, features: Tensor) -> Tensor:
+    """exp(-mean over pairs a, b of mean (z_a - z_b)^2 times mean |x_a - x_b|), one number.
+
+    Args:
+        noise: z ``[n, z]``.
+        features: x ``[n, d]``.
+    """
+    squares = torch.cdist(noise, noise) ** 2 / noise.shape[1]
+    return torch.exp(-(squares * torch.cdist(features, features, p=1.0) / features.shape[1]).mean())

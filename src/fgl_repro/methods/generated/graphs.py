@@ -1,0 +1,95 @@
+"""Graphs that a server makes up: features from a conditional network, edges between nearest neighbours.
+
+n nodes in C classes; K networks read K copies of one such graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ops import fan_in, normalised
+from fgl_repro.nn.view import View
+
+WIDTHS = (64, 128, 256)
+"""Hidden layers of the network."""
+
+
+def balanced(nodes: int, classes: int, device: torch.device) -> Tensor:
+    """Labels in blocks, as many of each class, the last one with what is left: int64 ``[n]``."""
+    return (torch.arange(nodes, device=device) // (nodes // classes)).clamp_max(classes - 1)
+
+
+def network(noise: int, classes: int, width: int, rng: Generator, device: torch.device) -> Params:
+    """Initial weights of the network, each ``[1, ...]``: an embedding of the classes, then linear maps."""
+    out = {"E": torch.randn(classes, classes, generator=rng)}
+    for layer, (a, b) in enumerate(pairwise((noise + classes, *WIDTHS, width)), 1):
+        out[f"W{layer}"], out[f"b{layer}"] = fan_in((a, b), a, rng), fan_in((b,), a, rng)
+    return {name: value.unsqueeze(0).to(device).requires_grad_() for name, value in out.items()}
+
+
+def features(net: Params, noise: Tensor, labels: Tensor) -> Tensor:
+    """Features ``[n, d]`` of nodes with this noise ``[n, z]`` and these labels ``[n]``."""
+    hidden = torch.cat([noise, net["E"][0][labels]], dim=1)
+    for layer in range(1, len(WIDTHS) + 1):
+        hidden = torch.tanh(hidden @ net[f"W{layer}"][0] + net[f"b{layer}"][0])
+    last = len(WIDTHS) + 1
+    return hidden @ net[f"W{last}"][0] + net[f"b{last}"][0]
+
+
+@dataclass(frozen=True)
+class PseudoGraph:
+    """Features ``[n, d]`` and the normalised adjacency ``[n, n]``, through which no gradient passes."""
+
+    features: Tensor
+    around: Tensor
+
+    @staticmethod
+    def of(features: Tensor, neighbours: int) -> PseudoGraph:
+        """Every node is linked with those nearest to it by cosine, itself one of as many as ``neighbours``."""
+        with torch.no_grad():
+            unit = F.normalize(features)
+            near = (unit @ unit.T).fill_diagonal_(2.0).topk(neighbours).indices
+            links = torch.zeros(len(near), len(near), device=near.device).scatter_(1, near, 1.0)
+            around = normalised(torch.maximum(links, links.T).fill_diagonal_(0.0))
+        return PseudoGraph(features, around)
+
+    def moved(self, features: Tensor) -> PseudoGraph:
+        """The same nodes and edges with other features."""
+        return PseudoGraph(features, self.around)
+
+    def detached(self) -> PseudoGraph:
+        """The same without gradient."""
+        return self.moved(self.features.detach())
+
+    @cached_property
+    def propagated(self) -> Tensor:
+        """Features averaged around each node ``[n, d]``."""
+        return self.around @ self.features
+
+    def view(self, clients: int) -> View:
+        """The view that applies K networks to K copies of it."""
+        nodes, device = len(self.features), self.features.device
+
+        def first(weight: Tensor, bias: Tensor) -> Tensor:
+            return torch.baddbmm(bias.unsqueeze(1), self.propagated.expand(clients, -1, -1), weight)
+
+        def second(values: Tensor) -> Tensor:
+            return (self.around @ values.view(clients, nodes, -1)).flatten(0, 1)
+
+        return View(
+            dense=first,
+            sparse=None,
+            inner=None,
+            outer=second,
+            labels=torch.zeros(clients, nodes, dtype=torch.int64, device=device),
+            mask=torch.ones(clients, nodes, device=device),
+            counts=torch.full((clients,), float(nodes), device=device),
+            slots=torch.arange(clients * nodes, device=device),
+        )

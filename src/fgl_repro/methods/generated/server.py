@@ -1,0 +1,115 @@
+"""A server that knows the clients' models and no data: it makes up graphs and teaches one model what they say there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.optim import Optimiser
+from fgl_repro.fl.steps import Step, descend
+from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.generated.method import Generated
+    from fgl_repro.nn.models.model import Params
+
+
+@dataclass(frozen=True)
+class Lesson(Step):
+    """A step of the student on a graph: what the teachers say there, ``[K, n, C]`` or one answer of all ``[n, C]``."""
+
+    graph: PseudoGraph
+    answers: Tensor
+
+
+class Server(ABC):
+    """In turns a generator makes up a graph and a student learns what K teachers say of it.
+
+    Attributes:
+        labels: Classes that nodes are made up for, int64 ``[n]``.
+        teachers: The clients' models of this round, ``[K, ...]``.
+        student: What learns from them, ``[1, ...]``.
+        generator: The weights of the network that makes up features, ``[1, ...]``.
+        dropped: From where models draw what they drop that do not train; None: they drop nothing.
+    """
+
+    def __init__(self, method: Generated, clients: Clients) -> None:
+        self.method, self.model, self.clients = method, clients.model, clients.count
+        self.device = clients.samples.device
+        self.labels = balanced(method.nodes, clients.model.num_classes, self.device)
+        self.init = torch_rng("generator/init", clients.seed)
+        self.draws = torch_rng("generator", clients.seed, str(self.device))
+        self.dropped: Generator | None = None
+        self.teachers: Params = {}
+        self.student = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
+        self.generator = self.new_generator()
+
+    def new_generator(self) -> Params:
+        """A generator at its beginning."""
+        sizes = self.method.noise, self.model.num_classes, self.model.num_features
+        return network(*sizes, self.init, self.device)
+
+    def noise(self) -> Tensor:
+        """N(0, 1), ``[n, z]``."""
+        return torch.randn(self.method.nodes, self.method.noise, generator=self.draws, device=self.device)
+
+    def graph(self, noise: Tensor) -> PseudoGraph:
+        """What the generator makes of this noise."""
+        return PseudoGraph.of(features(self.generator, noise, self.labels), self.method.neighbours)
+
+    def asked(self, graph: PseudoGraph) -> Tensor:
+        """What all teachers say of a graph, in one forward pass: ``[K, n, C]``."""
+        return self.model(self.teachers, graph.view(self.clients), self.dropped)
+
+    def examined(self, graph: PseudoGraph) -> Tensor:
+        """What the student says of a graph in evaluation mode, ``[n, C]``; its weights are held fixed."""
+        fixed = {name: value.detach() for name, value in self.student.items()}
+        return self.model(fixed, graph.view(1), self.dropped)[0]
+
+    def answered(self, graph: PseudoGraph) -> Tensor:
+        """What the student says of a graph in training, ``[n, C]``."""
+        return self.model(self.student, graph.view(1), self.draws)[0]
+
+    @torch.enable_grad()
+    def distil(self, teachers: Params, start: Params) -> Params:
+        """The student's weights ``[1, ...]`` after all epochs.
+
+        Args:
+            teachers: The clients' models ``[K, ...]``.
+            start: What the student starts from ``[1, ...]``.
+        """
+        self.teachers = {name: value.detach() for name, value in teachers.items()}
+        with torch.no_grad():
+            for name, value in start.items():
+                self.student[name].copy_(value)
+        for epoch in range(self.method.epochs):
+            graph = self.invented(epoch)
+            descend(self.lessons(epoch, graph), self.missed, [self.learning(epoch)])
+        return {name: value.detach() for name, value in self.student.items()}
+
+    def steps(self) -> Iterator[Step]:
+        """The generator's steps of an epoch."""
+        return (Step(None) for _ in range(self.method.generator_steps))
+
+    @abstractmethod
+    def invented(self, epoch: int) -> PseudoGraph:
+        """Train the generator; the graph that it ends with, without gradient."""
+
+    @abstractmethod
+    def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
+        """The student's steps of an epoch, whose newest graph this is."""
+
+    @abstractmethod
+    def missed(self, lesson: Lesson) -> Tensor:
+        """The student's loss ``[1]``."""
+
+    @abstractmethod
+    def learning(self, epoch: int) -> Optimiser:
+        """What the student steps with."""

@@ -1,0 +1,195 @@
+"""FedTAD piece by piece, against plain rewrites: reliabilities, generated graphs, losses, rounds, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.nn import GCNConv
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.messages import Ledger, Weights
+from fgl_repro.fl.mixing import average, class_shares
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.fedtad import reliability
+from fgl_repro.methods.fedtad.server import TopologyAware, alikeness
+from fgl_repro.methods.generated import graphs
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+@pytest.fixture
+def server(world: World) -> TopologyAware:
+    """One whose teachers differ and whose reliabilities are random."""
+    config = make_config("fedtad", "paper")
+    clients = make_clients(world, config)
+    rates = torch.rand(3, world.graph.base.num_classes, generator=torch_rng("rates", 0))
+    made = TopologyAware(config.method, clients, class_shares(rates))
+    rng = torch_rng("teachers", 0)
+    made.teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
+    return made
+
+
+def test_return_probabilities_are_diagonals_of_powers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    dense = world.graph.adjacency.toarray().astype(float)
+    step = dense / np.maximum(dense.sum(0), 1)
+    expected = np.stack([np.diag(np.linalg.matrix_power(step, m)) for m in range(1, 6)], axis=1)
+    for block in (7, 10_000):
+        monkeypatch.setattr(reliability, "BLOCK", block)
+        np.testing.assert_allclose(reliability.return_probabilities(world.graph), expected, atol=1e-12)
+
+
+def test_released_walks_begin_at_home_and_hardly_know_edges(world: World) -> None:
+    graph = world.graph
+    found = reliability.visited(graph, seed=0)
+    assert found.shape == (graph.num_nodes, 15)
+    sizes, own = np.diff(graph.ptr), np.arange(graph.num_nodes) - graph.ptr[:-1][graph.owner]
+    for column in (0, 1, 3, 6, 10):
+        assert (found[:, column] == own).all()
+    assert (found >= 0).all()
+    assert (found < sizes[graph.owner][:, None]).all()
+    moved = found[:, 2] != own
+    odds = np.exp(1 / (np.diff(graph.adjacency.indptr) + 1))
+    expected = 1 - (odds / (odds + sizes[graph.owner] - 1)).mean()
+    assert abs(moved.mean() - expected) < 0.05
+
+
+def test_reliability_is_the_likeness_of_neighbours(world: World) -> None:
+    graph = world.graph
+    topology = reliability.return_probabilities(graph)
+    e = np.concatenate([graph.base.features[graph.node].toarray(), topology], axis=1)
+    expected = np.zeros((3, graph.base.num_classes))
+    for i in world.train:
+        near = graph.adjacency[[i]].indices
+        cosines = [e[i] @ e[j] / (np.linalg.norm(e[i]) * np.linalg.norm(e[j])) for j in near]
+        expected[graph.owner[i], graph.labels[i]] += (1 + sum(cosines)) / (len(near) + 1)
+    np.testing.assert_allclose(reliability.reliability(world, topology), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [((7, 1433), 412_234), ((6, 3703), 995_547), ((3, 500), 172_157), ((40, 128), 80_512)]
+)
+def test_generators_have_the_published_sizes(sizes: tuple[int, int], expected: int) -> None:
+    net = graphs.network(32, *sizes, torch_rng("g", 0), CPU)
+    assert sum(value.numel() for value in net.values()) == expected
+
+
+def test_labels_come_in_blocks_and_the_last_class_has_the_rest() -> None:
+    assert graphs.balanced(100, 7, CPU).bincount().tolist() == [14] * 6 + [16]
+    assert graphs.balanced(6, 3, CPU).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_nodes_are_linked_with_their_nearest() -> None:
+    x = torch.randn(12, 5, generator=torch_rng("x", 0), requires_grad=True)
+    graph = graphs.PseudoGraph.of(x, neighbours=4)
+    links = np.eye(12)
+    for a in range(12):
+        cosines = [float(F.cosine_similarity(x[a], x[b], dim=0).detach()) for b in range(12)]
+        for b in np.argsort(cosines)[-4:]:
+            links[a, b] = links[b, a] = 1
+    scale = 1 / np.sqrt(links.sum(1))
+    np.testing.assert_allclose(graph.around.numpy(), scale[:, None] * links * scale, atol=1e-6)
+    assert not graph.around.requires_grad
+
+
+def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> None:
+    graph = server.graph(server.noise()).detached()
+    edges = (graph.around.clone().fill_diagonal_(0) > 0).nonzero().T
+    said = server.asked(graph)
+    for k in range(3):
+        own = {name: value[k] for name, value in server.teachers.items()}
+        layers = []
+        for layer in ("1", "2"):
+            layers.append(GCNConv(*own[f"W{layer}"].shape))
+            layers[-1].lin.weight.data, layers[-1].bias.data = own[f"W{layer}"].T, own[f"b{layer}"]
+        expected = layers[1](layers[0](graph.features, edges).relu(), edges)
+        torch.testing.assert_close(said[k], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware) -> None:
+    noise, classes = server.noise(), server.model.num_classes
+    graph = server.graph(noise)
+    said, own = server.asked(graph), server.examined(graph)
+    shares = server.weight * torch.bincount(server.labels)[server.labels]
+    known, apart = torch.zeros(()), torch.zeros(())
+    for k in range(3):
+        for c in range(classes):
+            nodes = server.labels == c
+            share = shares[k][nodes][0]
+            known = known + share * F.cross_entropy(said[k][nodes], server.labels[nodes])
+            apart = apart + share * (own[nodes] - said[k][nodes]).abs().mean()
+    pairs = [
+        ((noise[a] - noise[b]) ** 2).mean() * (graph.features[a] - graph.features[b]).abs().mean()
+        for a in range(len(noise))
+        for b in range(len(noise))
+    ]
+    alike = torch.exp(-torch.stack(pairs).mean())
+    torch.testing.assert_close(alikeness(noise, graph.features), alike)
+    torch.testing.assert_close(server.wanted(noise)[0], known + 3 * alike - apart)
+
+
+def test_the_student_comes_near_its_teachers(world: World) -> None:
+    """From the mean of the clients' models: the weighted distance on a graph that it has not learnt from."""
+    config = make_config("fedtad", "paper", **{"method.epochs": 40, "method.generator_steps": 1, "protocol.rounds": 1})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    config.method.fit(clients, state, 0, 20)
+    teachers = {name: value.detach() for name, value in clients.params.items()}
+    start = average(teachers, config.method.share(clients))
+    with torch.no_grad():
+        down = config.method.aggregate(clients, state, Weights(teachers)).tensors()
+        work = state.server
+        graph = work.graph(work.noise())
+        said = work.asked(graph)
+        before, after = (
+            float(work.apart(work.model({n: v[:1] for n, v in w.items()}, graph.view(1))[0], said))
+            for w in (start, down)
+        )
+    assert after < before
+
+
+def test_generator_and_optimisers_go_on_from_round_to_round(world: World) -> None:
+    config = make_config("fedtad", "paper")
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    for number in (1, 2):
+        with torch.no_grad():
+            config.method.aggregate(clients, state, Weights(clients.params))
+        turns = number * config.method.epochs
+        assert float(state.server.optimiser.counts[0]) == turns * config.method.generator_steps
+        assert float(state.server.students.counts[0]) == turns * config.method.student_steps
+
+
+def test_bytes_are_a_model_each_way_and_the_reliabilities_once(real_graph: Callable[..., Graph]) -> None:
+    world = worlds.build("plain", real_graph("cora", "raw", "whole"), "opfgl_metis", 10, seed=42, source="opfgl")
+    overrides = {"model.hidden": 64, "method.epochs": 1, "protocol.rounds": 3}
+    training, _, _ = federate(make_config("fedtad", "paper", **overrides), world, CPU)
+    assert training.ledger.as_dict() == {
+        "reliability": {"up": {"reliability": 28}},
+        "rounds": {"up": {"weights": 3 * 368_924}, "down": {"weights": 3 * 368_924}},
+    }
+
+
+def test_too_few_nodes_are_refused(world: World) -> None:
+    config = make_config("fedtad", "paper", **{"method.nodes": 5, "method.neighbours": 2})
+    clients = make_clients(world, config)
+    clients.model = clients.model.__class__(**{**vars(clients.model), "num_classes": 6})
+    with pytest.raises(UserError, match="give at least 6"):
+        config.method.state(clients)
+    with pytest.raises(UserError, match="out of range"):
+        make_config("fedtad", "paper", **{"method.nodes": 4, "method.neighbours": 5})

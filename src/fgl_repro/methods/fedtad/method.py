@@ -36,13 +36,12 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.mixing import class_shares
 from fgl_repro.fl.phase import Phase, Turn
-from fgl_repro.methods.generated.method import Generated
+from fgl_repro.methods.generated.method import Distiller, Generated
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.fedtad.server import TopologyAware
 
 reliability, server = (lazy(f"fgl_repro.methods.fedtad.{name}") for name in ("reliability", "server"))
 
@@ -59,7 +58,7 @@ class State:
     """What clients sent before the rounds, and who distils."""
 
     sent: Reliability
-    server: TopologyAware
+    server: Distiller
 
 
 @dataclass
@@ -96,7 +95,7 @@ class FedTAD(Generated[State]):
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield Phase("reliability", 1, lambda *_: Turn(up=state.sent))
 
-    def server(self, clients: Clients, state: State) -> TopologyAware:
+    def distiller(self, state: State) -> Distiller:
         return state.server
 
     def share(self, clients: Clients) -> Tensor:

@@ -6,7 +6,7 @@ Fine-tuning after that is the protocol's (``protocol.fine_tuning``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.messages import Message, Weights
@@ -16,7 +16,17 @@ from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.generated.server import Server
+    from fgl_repro.nn.models.model import Params
+
+
+class Distiller(Protocol):
+    """Who distils: a :class:`fgl_repro.methods.generated.server.Server`."""
+
+    def distil(self, teachers: Params, start: Params) -> Params:
+        """One model ``[1, ...]`` from the clients' ``[K, ...]`` and a start ``[1, ...]``."""
+
+    def facts(self) -> dict[str, Any]:
+        """What the record keeps of it; plain JSON types."""
 
 
 @dataclass
@@ -56,12 +66,15 @@ class Generated(FedAvg[S]):
         if self.nodes < classes:
             raise UserError(f"method.nodes={self.nodes} is fewer than there are classes: give at least {classes}.")
 
-    def server(self, clients: Clients, state: S) -> Server:
-        """Who distils in this round."""
+    def distiller(self, state: S) -> Distiller:
+        """Who distils."""
         raise NotImplementedError
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         teachers = upload.tensors()
         start = {name: value[:1] for name, value in average(teachers, self.share(clients)).items()}
-        learnt = self.server(clients, state).distil(teachers, start)
+        learnt = self.distiller(state).distil(teachers, start)
         return Weights({name: value.expand_as(teachers[name]) for name, value in learnt.items()})
+
+    def facts(self, clients: Clients, state: S) -> dict[str, Any]:
+        return self.distiller(state).facts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -93,6 +93,10 @@ class Server(ABC):
             graph = self.invented(epoch)
             descend(self.lessons(epoch, graph), self.missed, [self.learning(epoch)])
         return {name: value.detach() for name, value in self.student.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """What the record keeps of the server; default: nothing."""
+        return {}
 
     def steps(self) -> Iterator[Step]:
         """The generator's steps of an epoch."""

@@ -40,7 +40,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def body(table: Grid) -> str:
     """Rows down, panels across, a grid for each data set and client count, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
-    parts = [f"Accuracy in percent, {ROUNDS[table.selection]}, mean and std over seeds."]
+    measured = " and ".join(dict.fromkeys(table.spec.metric_of(panel) for panel in table.spec.panels)).capitalize()
+    parts = [f"{measured} in percent, {ROUNDS[table.selection]}, mean and std over seeds."]
     for at in table.spec.places:
         lines = accuracy.lines(table, [(panel, *at) for panel in table.spec.panels], table.selection)
         parts.append(f"### {place(*at)}\n\n{grid_text(heads, lines)}")

@@ -102,12 +102,20 @@ def test_links_are_those_of_a_network_on_all_pairs() -> None:
     torch.testing.assert_close(surrogate.linked(net, x), expected)
 
 
-def test_condensation_comes_near_the_statistics_it_is_given() -> None:
+@pytest.mark.parametrize("linking", ["predictor", "matrix", "dot"])
+def test_condensation_comes_near_the_statistics_it_is_given(linking: str) -> None:
     rng = np.random.default_rng(0)
     pooled = Pooled(np.array([0.5, 0.3, 0.2]), rng.normal(size=(3, 12)), np.abs(rng.normal(size=(3, 12))))
     for each in (1, 4):
         work = surrogate.Condensation(
-            pooled, torch.arange(3).repeat_interleave(each), 1, 16, (0.02, 0.01), (10.0, 0.1), torch_rng("s", 0)
+            pooled,
+            torch.arange(3).repeat_interleave(each),
+            1,
+            linking,
+            16,
+            (0.02, 0.01),
+            (10.0, 0.1),
+            torch_rng("s", 0),
         )
         first = float(work.iterate(0))
         work.turn(1, 300)
@@ -115,6 +123,7 @@ def test_condensation_comes_near_the_statistics_it_is_given() -> None:
         links = work.result().links
         torch.testing.assert_close(links, links.T)
         assert not links.diagonal().any()
+        assert links.min() >= 0
 
 
 @pytest.mark.parametrize(("name", "all_classes"), [("cora", 160_524), ("citeseer", 355_512), ("pubmed", 24_012)])
@@ -136,6 +145,7 @@ def test_stage_one_alone_and_the_ablations_run(world: World) -> None:
         {"method.distill": "none"},
         {"method.distill": "fixed"},
         {"method.major": 0},
+        {"method.distill": "none", "method.focus": 2.0},
     ):
         tuning = {"protocol.fine_tuning": 4, "protocol.check_every": 2, "protocol.rounds": 1}
         training, metrics, _ = federate(make_config("opfgl", "release", **tuning | change), world, torch.device("cpu"))

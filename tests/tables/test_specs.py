@@ -81,11 +81,21 @@ def test_kind_exists_and_printed_numbers_are_found(spec: TableSpec) -> None:
     for cell in spec.cells():
         if cell.panel.reference:
             name = spec.options.get("printed", cell.row.name)
-            assert reference.of(replace(cell, row=replace(cell.row, name=name))) is not None, cell
+            renamed = replace(cell, row=replace(cell.row, name=name))
+            assert reference.of(renamed) is not None or without_number(renamed), cell
     if "reference" in spec.options:
         assert reference.lines(spec.options["reference"])
     if spec.proposed:
         assert spec.proposed in {line["method"] for line in reference.lines(spec.panels[0].reference.file)}
+
+
+def without_number(cell: Cell) -> bool:
+    """Whether the paper prints a word (out of memory) where the number of a cell would stand."""
+    assert cell.panel.reference
+    said = {"dataset": cell.dataset, "n_clients": str(cell.clients), "metric": cell.panel.reference.metric, "value": ""}
+    lines = reference.lines(cell.panel.reference.file)
+    found = [line for line in lines if all(line[name].lower() == text for name, text in said.items())]
+    return any(line["method"] == cell.row.name and line["note"].startswith(("OOM", "N/A")) for line in found)
 
 
 def test_figures_say_that_they_are_our_reading() -> None:

@@ -53,16 +53,18 @@ def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[P
     graph = clients.world.graph
     view = clients.inputs.judged(np.arange(graph.num_nodes))
     trains = placed(view, np.isin(np.arange(graph.num_nodes), clients.world.train))
-    gamma = distillation(graph, state.soft, state.weights, method.scale).clip(method.floor, method.ceiling)
+    gamma = distillation(graph, state.soft, state.weights, method.scale)
     if method.distill == "fixed":
         gamma = np.full(graph.num_nodes, method.scale)
-    weight = placed(view, gamma)
+    weight = placed(view, gamma.clip(method.floor, method.ceiling))
     with torch.no_grad():
         teacher = torch.log_softmax(clients.model(clients.trained, view), -1)
 
     def loss(step: LocalStep) -> Tensor:
         log_p = torch.log_softmax(clients.model(clients.trained, view), -1)
         wrong = -log_p.gather(-1, view.labels.unsqueeze(-1)).squeeze(-1)
+        if method.focus:  # rows that are right already count less
+            wrong = wrong * (1 - torch.exp(-wrong)) ** method.focus
         own = (wrong * trains).sum(1) / clients.samples
         if method.distill == "none":
             return own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -46,6 +47,7 @@ class Condensation:
     Args:
         labels: Class of each surrogate node, ascending, int64 ``[M]``.
         hops: Propagation depth h.
+        linking: Where links come from, one of ``LINKINGS``.
         hidden: Width of the link predictor.
         rates: Learning rates of features and link predictor.
         weights: Of alignment and smoothness in the loss.
@@ -56,6 +58,7 @@ class Condensation:
         pooled: Pooled,
         labels: Tensor,
         hops: int,
+        linking: str,
         hidden: int,
         rates: tuple[float, float],
         weights: tuple[float, float],
@@ -75,16 +78,18 @@ class Condensation:
         self.features = {"X": torch.randn(1, len(labels), width, generator=rng).to(device).requires_grad_()}
         self.net = {
             name: value.unsqueeze(0).to(device).requires_grad_()
-            for name, value in predictor(width, hidden, rng).items()
+            for name, value in beginning(linking, len(labels), width, hidden, rng).items()
         }
-        self.steps = StackedAdam(self.features, rates[0]), StackedAdam(self.net, rates[1])
+        self.linked = LINKINGS[linking]
+        trained = zip((self.features, self.net), rates, strict=True)
+        self.steps = [StackedAdam(part, rate) for part, rate in trained if part]
 
     def iterate(self, number: int) -> Tensor:
         """One iteration: a step of the link predictor or of the features; the loss before it."""
-        of_links = number % CYCLE < LINKS
+        of_links = bool(self.net) and number % CYCLE < LINKS
         optimiser = self.steps[of_links]
         features = self.features["X"][0]
-        links = linked({name: value[0] for name, value in self.net.items()}, features)
+        links = self.linked({name: value[0] for name, value in self.net.items()}, features)
         loss = self.weights[0] * self.alignment(features, links) + self.weights[1] * smoothness(features, links)
         optimiser.step(list(torch.autograd.grad(loss, optimiser.params)))
         return loss.detach()
@@ -113,7 +118,14 @@ class Condensation:
         """The graph as it is now."""
         with torch.no_grad():
             features = self.features["X"][0].detach()
-            return Surrogate(features, linked({n: v[0] for n, v in self.net.items()}, features), self.labels)
+            return Surrogate(features, self.linked({n: v[0] for n, v in self.net.items()}, features), self.labels)
+
+
+def beginning(linking: str, nodes: int, width: int, hidden: int, rng: Generator) -> Params:
+    """What links are learnt with, before it is trained: a predictor, a matrix ``[M, M]``, or nothing."""
+    if linking == "matrix":
+        return {"links": torch.randn(nodes, nodes, generator=rng)}
+    return predictor(width, hidden, rng) if linking == "predictor" else {}
 
 
 def predictor(width: int, hidden: int, rng: Generator) -> Params:
@@ -137,9 +149,27 @@ def linked(net: Params, features: Tensor) -> Tensor:
     hidden = torch.relu(F.batch_norm(hidden, None, None, net["gain1"], net["shift1"], training=True))
     hidden = F.batch_norm(hidden @ net["W2"] + net["b2"], None, None, net["gain2"], net["shift2"], training=True)
     logits = (torch.relu(hidden) @ net["W3"] + net["b3"]).view(len(features), -1)
-    weight = torch.sigmoid((logits + logits.T) / 2)
-    apart = 1 - torch.eye(len(features), device=features.device)
+    return kept(torch.sigmoid((logits + logits.T) / 2))
+
+
+def free(net: Params, features: Tensor) -> Tensor:
+    """Link weights ``[M, M]`` that are learnt themselves, as logits."""
+    return kept(torch.sigmoid((net["links"] + net["links"].T) / 2))
+
+
+def alike(net: Params, features: Tensor) -> Tensor:
+    """Link weights ``[M, M]`` that are dot products of features of length 1; those below 0 are no links."""
+    unit = F.normalize(features, dim=1)
+    return kept(unit @ unit.T)
+
+
+def kept(weight: Tensor) -> Tensor:
+    """Weights ``[M, M]`` without the diagonal and without those that are too small."""
+    apart = 1 - torch.eye(len(weight), device=weight.device)
     return weight * apart * (weight >= LEAST)
+
+
+LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {"predictor": linked, "matrix": free, "dot": alike}
 
 
 def smoothness(features: Tensor, links: Tensor) -> Tensor:

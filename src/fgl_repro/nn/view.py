@@ -141,6 +141,13 @@ def gcn_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix(scale @ looped @ scale)
 
 
+def plain_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """Symmetric normalisation of 0/1 links without self-loops, D^-1/2 A D^-1/2; a node alone has an empty row."""
+    degree = np.diff(adjacency.indptr)
+    scale = sp.diags_array(np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0), dtype=np.float32)
+    return sp.csr_matrix(scale @ adjacency @ scale)
+
+
 class Views:
     """Builds views on one device; what several views of a union graph share is computed once.
 
@@ -187,6 +194,11 @@ class Views:
             return self._view(graph, outer, second, dense=dense)
         own.sort_indices()
         return self._view(graph, outer, second, sparse=blocks(own, needed, graph))
+
+    def alone(self, graph: UnionGraph, rows: np.ndarray) -> View:
+        """View of union nodes ``rows``, ascending, each of which sees itself only."""
+        loops = sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
+        return self.propagated(graph, rows, sp.csr_matrix(loops), graph.base.features[graph.node])
 
     def _view(
         self,

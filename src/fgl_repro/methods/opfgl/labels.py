@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
+
+from fgl_repro.nn.view import plain_norm
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph, World
@@ -25,9 +26,7 @@ def propagated(world: World, rounds: int, share: float) -> np.ndarray:
     graph = world.graph
     start = np.zeros((graph.num_nodes, graph.base.num_classes), dtype=np.float32)
     start[world.train, graph.labels[world.train]] = 1
-    degree = np.diff(graph.adjacency.indptr)
-    scale = sp.diags_array(np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0), dtype=np.float32)
-    step = sp.csr_array(scale @ graph.adjacency @ scale)
+    step = plain_norm(graph.adjacency)
     soft = start
     for _ in range(rounds):
         soft = np.clip(np.float32(share) * (step @ soft) + np.float32(1 - share) * start, 0, 1)

@@ -191,7 +191,8 @@ class FedSpray(Method[State]):
         return loss
 
     def objective(self, clients: Clients, state: State, round: int) -> Loss:
-        target, reliable = self.target(state)
+        with torch.no_grad():
+            target, reliable = self.target(state)
         share = state.known / state.known.sum(1, keepdim=True)
         weight = self.weight * reliable / reliable.sum(1, keepdim=True)
 
@@ -202,7 +203,6 @@ class FedSpray(Method[State]):
 
         return loss
 
-    @torch.no_grad()
     def target(self, state: State) -> tuple[Tensor, Tensor]:
         """Log tau of all nodes ``[K, n, C]``, and which are reliable, 1.0 or 0.0 ``[K, n]``."""
         hidden = state.encoder.embed(state.shared, state.alone)

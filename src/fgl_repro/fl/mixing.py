@@ -54,6 +54,15 @@ def flat(params: Params) -> Tensor:
     return torch.cat([theta.flatten(1) for theta in params.values()], dim=1)
 
 
+def unflat(vector: Tensor, like: Params) -> Params:
+    """One vector ``[P]`` for all clients, as the stacked tensors that ``flat`` would make it of."""
+    parts = vector.split_with_sizes([theta[0].numel() for theta in like.values()])
+    return {
+        name: part.to(theta).view(1, *theta.shape[1:]).expand_as(theta)
+        for (name, theta), part in zip(like.items(), parts, strict=True)
+    }
+
+
 def class_shares(rates: Tensor, inverse: bool = False) -> Tensor:
     """Weights of the clients in a mean for each class, from their class shares r, columns summing to 1 (FedLoG).
 

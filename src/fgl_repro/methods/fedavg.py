@@ -10,6 +10,8 @@ Variants:
 
 The optimiser's moments stay with each client across rounds while weights are overwritten, as in the FED-PUB code, where
 the protocol does not begin them anew.
+With ``secure`` clients send n_k theta_k and n_k masked, so that the server learns their sums alone (``fl/secure.py``):
+eight bytes a parameter instead of four. Methods built on this one have it where they leave the mean as it is.
 Evaluated model: each client's own after its local epochs, before averaging (FED-PUB's and FedLoG's code), or, where the
 protocol says so, the mean itself. With ``release``, FedSage's GraphSAGE and its protocol this is FedSage, whose code
 starts from the mean of independent models (here: one model) and has one Adam for all clients, each in turn.
@@ -18,22 +20,32 @@ Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D2-D4, Figures 4, 5.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core.lazy import torch
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.schema import added
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method, S
-from fgl_repro.fl.mixing import average
+from fgl_repro.fl.mixing import average, flat, unflat
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.fl.phase import Phase
+
+secure = lazy("fgl_repro.fl.secure")
 
 
 @dataclass
 class FedAvg(Method[S]):
+    """Attributes:
+    secure: Whether the server sees masked uploads, and of them the sum alone.
+    """
+
     name: ClassVar[str] = "fedavg"
     display: ClassVar[str] = "FedAvg"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
@@ -41,14 +53,41 @@ class FedAvg(Method[S]):
     """Variants whose mean weighs all clients alike."""
 
     variant: str = "release"
+    secure: bool = added(False)
+
+    @property
+    def sums(self) -> bool:
+        """Whether the server takes one mean of whole models and nothing else, as here."""
+        hooks = ("state", "phases", "upload", "aggregate")
+        return all(getattr(type(self), hook) is getattr(FedAvg, hook) for hook in hooks)
+
+    def check(self) -> None:
+        super().check()
+        if self.secure and not self.sums:
+            raise UserError(
+                f"method.secure=true is for a mean of whole models, and {self.name} sends or takes something else: drop it."
+            )
+
+    def state(self, clients: Clients) -> S:
+        return secure.Session(clients.count) if self.secure else super().state(clients)
+
+    def phases(self, clients: Clients, state: S) -> Iterable[Phase]:
+        return (state.phase(),) if self.secure else ()  # type: ignore[attr-defined]
 
     def publish(self, clients: Clients, state: S) -> Message | None:
         return Weights(clients.params)
 
     def upload(self, clients: Clients, state: S) -> Message | None:
-        return Weights(clients.params)
+        if not self.secure:
+            return Weights(clients.params)
+        share = self.share(clients).double().unsqueeze(1)
+        masked: Message = state.upload(torch.cat([share * flat(clients.params), share], dim=1))  # type: ignore[attr-defined]
+        return masked
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
+        if self.secure:
+            *total, shares = state.total(upload)  # type: ignore[attr-defined]
+            return Weights(unflat(torch.tensor(total) / shares, clients.params))
         return Weights(average(upload.tensors(), self.share(clients)))
 
     def share(self, clients: Clients) -> Tensor:

@@ -13,6 +13,9 @@ code of an older version (November 2024).
 
 Phases: ``statistics`` (both messages' first half), ``condensation`` (server), ``generalisation`` (stage 1, trained once
 for all clients: same start, same data), then a round in which nobody trains, and ``fine_tuning`` (stage 2).
+With ``secure`` each client sends C (2 D + 3) masked numbers, of which the server learns the sum alone (12, appendix B;
+``fl/secure.py``). With ``condense=client`` the server returns mean, std and count of each class, and clients, who must
+share a seed, make the surrogate graph themselves (appendix G): the same models, other bytes.
 Without fine-tuning (``protocol.fine_tuning=0``) the result is stage 1's.
 
 Variants:
@@ -46,12 +49,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.opfgl.statistics import Statistics
+    from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
     from fgl_repro.methods.opfgl.surrogate import Surrogate
 
 labels, statistics, surrogate, stages = (
     lazy(f"fgl_repro.methods.opfgl.{name}") for name in ("labels", "statistics", "surrogate", "stages")
 )
+secure = lazy("fgl_repro.fl.secure")
 
 
 @dataclass
@@ -78,6 +82,13 @@ class Condensed(Message):
     """What every client gets, once: bytes of the surrogate graph, int64 ``[K]``."""
 
     surrogate: np.ndarray
+
+
+@dataclass
+class Returned(Message):
+    """What every client gets where it condenses itself: bytes of the pooled statistics, int64 ``[K]``."""
+
+    pooled: np.ndarray
 
 
 @dataclass
@@ -117,6 +128,8 @@ class OpFGL(Method[State]):
     focus: Exponent of the focal loss on training nodes in stage 2; 0: cross-entropy.
     scale, floor, ceiling: Factor of gamma, and the bounds to which it is clamped.
     spread, keep: Rounds of label propagation, and its share a.
+    secure: Whether the server sees masked statistics, and of them the sum alone.
+    condense: Who makes the surrogate graph, ``server`` or ``client``.
     major, confidence, degree: Reliable nodes, see :class:`fgl_repro.methods.opfgl.labels.Reliable`.
     """
 
@@ -128,6 +141,7 @@ class OpFGL(Method[State]):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "distill": ("node", "fixed", "none"),
         "linking": ("predictor", "matrix", "dot"),
+        "condense": ("server", "client"),
     }
     least: ClassVar[dict[str, float]] = {"focus": 0}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 2, "links": 4}
@@ -156,6 +170,8 @@ class OpFGL(Method[State]):
     degree: int = 0
     linking: str = added("predictor")
     focus: float = added(0.0)
+    secure: bool = added(False)
+    condense: str = added("server")
 
     @property
     def written(self) -> bool:
@@ -172,23 +188,38 @@ class OpFGL(Method[State]):
         return State(soft, weights, added, statistics.Statistics.of(world.graph, rows, classes, self.hops))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        sent = state.statistics
-        count = np.stack([sent.count, clients.world.class_counts], axis=2)[:, :, : 1 if self.written else 2]
-        parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
-        up = Summary(*map(torch.from_numpy, parts))
-        yield Phase("statistics", 1, lambda *_: Turn(up=up))
-        yield from self.condensation(clients, state)
+        sent, own = state.statistics, clients.world.class_counts
+        labelled = np.where(own >= statistics.LEAST, own, 0)
+        pooled, trains = sent.pooled(by_client=not self.written), labelled.sum(0)
+        if self.secure:
+            session = secure.Session(clients.count)
+            yield session.phase()
+            masked = session.upload(torch.from_numpy(sent.sums(labelled)))
+            yield Phase("statistics", 1, lambda *_: Turn(up=masked))
+            pooled, trains = statistics.Pooled.of(session.total(masked), len(trains), by_client=not self.written)
+        else:
+            count = np.stack([sent.count, own], axis=2)[:, :, : 1 if self.written else 2]
+            parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
+            up = Summary(*map(torch.from_numpy, parts))
+            yield Phase("statistics", 1, lambda *_: Turn(up=up))
+        yield from self.condensation(clients, state, pooled, trains)
         yield from stages.generalisation(self, clients, state)
 
-    def condensation(self, clients: Clients, state: State) -> Iterator[Phase]:
-        """The server's work, and its message down."""
-        graph = clients.world.graph
-        count = np.full(graph.base.num_classes, self.per_class)
+    def condensation(self, clients: Clients, state: State, pooled: Pooled, trains: np.ndarray) -> Iterator[Phase]:
+        """The making of the surrogate graph, and the server's message down, before or after it.
+
+        Args:
+            trains: Training nodes of each class ``[C]``, of clients that have sent it.
+        """
+        count = np.full(len(trains), self.per_class)
         if not self.per_class:
-            own = np.where(clients.world.class_counts >= statistics.LEAST, clients.world.class_counts, 0)
-            count = np.ceil(self.rate * own.sum(0)).astype(int)
+            count = np.ceil(self.rate * trains).astype(int)
+        if self.condense == "client":
+            size = int((pooled.share > 0).sum()) * 4 * (1 + 2 * pooled.mean.shape[1])
+            returned = Returned(np.full(clients.count, size))
+            yield Phase("download", 1, lambda *_: Turn(down=returned))
         work = surrogate.Condensation(
-            state.statistics.pooled(by_client=not self.written),
+            pooled,
             torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device),
             self.hops,
             self.linking,
@@ -205,8 +236,9 @@ class OpFGL(Method[State]):
 
         yield Phase("condensation", -(-total // cycle), turn)
         state.surrogate = work.result()
-        down = Condensed(np.full(clients.count, state.surrogate.size))
-        yield Phase("download", 1, lambda *_: Turn(down=down))
+        if self.condense == "server":
+            down = Condensed(np.full(clients.count, state.surrogate.size))
+            yield Phase("download", 1, lambda *_: Turn(down=down))
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         """Nobody trains in the round; the loss of stage 1's models on the clients' own training nodes."""

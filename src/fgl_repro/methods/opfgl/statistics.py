@@ -47,6 +47,17 @@ class Statistics:
         shape = clients, classes, -1
         return Statistics(count.reshape(clients, classes), mean.reshape(shape), variance.reshape(shape))
 
+    def sums(self, labelled: np.ndarray) -> np.ndarray:
+        """Each client's part of five sums, from which the server pools as from the statistics themselves.
+
+        They are n, n m, (n - 1) s^2 + n m^2, whether n > 0, and the training nodes of each class, ``labelled``
+        ``[K, C]`` (equation 12). A class that a client has not is all zeros; float64 ``[K, C (2 D + 3)]``.
+        """
+        count = self.count[:, :, None].astype(float)
+        squares = np.maximum(count - 1, 0) * self.variance + count * self.mean**2
+        parts = count, count * self.mean, squares, count > 0, labelled[:, :, None]
+        return np.concatenate(parts, axis=2).reshape(len(count), -1)
+
     def pooled(self, by_client: bool) -> Pooled:
         """What the server makes of them (equations 6 to 9).
 
@@ -70,6 +81,20 @@ class Pooled:
     share: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+
+    @staticmethod
+    def of(sums: np.ndarray, classes: int, by_client: bool) -> tuple[Pooled, np.ndarray]:
+        """From the sums over all clients, float64 ``[C (2 D + 3)]``; and the training nodes of each class ``[C]``.
+
+        The squares lose what sum and mean have in common: hence float64.
+        """
+        table = sums.reshape(classes, -1)
+        width = (table.shape[1] - 3) // 2
+        count, total, squares, holders, labelled = np.split(table, np.cumsum([1, width, width, 1]), axis=1)
+        mean = total / np.maximum(count, 1)
+        left = np.maximum(squares - count * mean**2, 0)
+        std = np.sqrt(left / np.maximum(count - (holders if by_client else 1), 1))
+        return Pooled(count[:, 0] / max(count.sum(), 1), mean, std), labelled[:, 0].round()
 
 
 def stacked_hops(adjacency: sp.csr_matrix, features: sp.csr_matrix, hops: int) -> sp.csr_array:

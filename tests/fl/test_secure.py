@@ -1,0 +1,172 @@
+"""Secure aggregation: sums are right, dropped clients are recovered, an upload alone says nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl import secure
+from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+EXCHANGE = {"keys": 64, "shares": 2 * (66 + 16)}
+"""Bytes of one of three clients."""
+
+needs_package = pytest.mark.skipif(secure.find_spec("cryptography") is None, reason="no package cryptography")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+@pytest.fixture
+def vectors() -> torch.Tensor:
+    return torch.randn(5, 2000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 100
+
+
+@needs_package
+def test_masks_cancel_in_the_sum_and_in_that_of_the_next_vectors(vectors: torch.Tensor) -> None:
+    session = secure.Session(5)
+    for values in (vectors, -3 * vectors):
+        np.testing.assert_allclose(session.total(session.upload(values)), values.sum(0), atol=1e-6)
+
+
+@needs_package
+@pytest.mark.parametrize("dropped", [{0}, {4}, {1, 3}])
+def test_dropped_clients_are_recovered_from_the_shares_of_the_others(dropped: set[int], vectors: torch.Tensor) -> None:
+    session = secure.Session(5)
+    sent = session.upload(vectors)
+    sent.masked[list(dropped)] = 0
+    here = [k for k in range(5) if k not in dropped]
+    np.testing.assert_allclose(session.total(sent, frozenset(dropped)), vectors[here].sum(0), atol=1e-6)
+
+
+@needs_package
+def test_a_minority_is_refused_and_its_shares_are_of_no_use(vectors: torch.Tensor) -> None:
+    session = secure.Session(5)
+    with pytest.raises(UserError, match="a majority must stay"):
+        session.total(session.upload(vectors), frozenset({0, 1, 2}))
+    secret = 2**255 + 12345
+    shares = dict(enumerate(secure.split(secret, 5), 1))
+    some = {x: shares[x] for x in (1, 2, 4)}
+    assert secure.joined(some) == secure.joined({x: shares[x] for x in (5, 3, 2)}) == secret
+    assert secure.joined({x: shares[x] for x in (1, 2)}) != secret
+    assert pow(3, secure.PRIME - 1, secure.PRIME) == 1
+    assert secure.PRIME < 256**secure.SHARE
+
+
+@needs_package
+def test_a_single_upload_looks_like_noise_whatever_it_hides(vectors: torch.Tensor) -> None:
+    """Every bit is set in half of the numbers, bytes are uniform, and nothing of it goes with what is hidden."""
+    vectors[1] = 0
+    sent = secure.Session(5).upload(vectors).masked.numpy()
+    for row, hidden in zip(sent[:2], vectors.numpy(), strict=False):
+        bits = np.unpackbits(row.view(np.uint8)).reshape(-1, 64)
+        assert (np.abs(bits.mean(0) - 0.5) < 6 * 0.5 / np.sqrt(len(row))).all()
+        counts = np.bincount(row.view(np.uint8), minlength=256)
+        chi2 = ((counts - counts.mean()) ** 2 / counts.mean()).sum()
+        assert abs(chi2 - 255) < 6 * np.sqrt(2 * 255)
+        if hidden.any():
+            share = row.astype(float)
+            assert abs(np.corrcoef(share, hidden)[0, 1]) < 6 / np.sqrt(len(row))
+    again = secure.Session(5).upload(vectors).masked.numpy()
+    assert not (sent == again).any()
+
+
+@needs_package
+def test_the_next_vector_has_another_mask_and_a_peer_cannot_unmask_a_third_one(vectors: torch.Tensor) -> None:
+    session = secure.Session(5)
+    first, second = (session.upload(vectors).masked.numpy().view(np.uint64) for _ in range(2))
+    assert not (first == second).any()
+    own = secure.fixed(vectors[0].numpy(), 5)
+    known = secure.added(own, 0, {1: session.parties[1]._seeds[0]}, 2)
+    assert not (known == second[0]).any()
+
+
+@needs_package
+def test_what_cannot_be_masked_is_refused(vectors: torch.Tensor) -> None:
+    for wrong in (float("nan"), 2.0**31):
+        vectors[2, 7] = wrong
+        with pytest.raises(UserError, match="larger or no number"):
+            secure.Session(5).upload(vectors)
+    with pytest.raises(UserError, match=r"raise partitioner\.clients"):
+        secure.Session(2)
+
+
+def test_the_missing_package_is_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secure, "find_spec", lambda name: None)
+    for name in ("fedavg", "opfgl"):
+        with pytest.raises(UserError, match=r"needs the package cryptography: run pip install"):
+            federate(make_config(name, "paper", **{"method.secure": True}), world, CPU)
+
+
+@needs_package
+@pytest.mark.parametrize(("name", "variant"), [("fedavg", "paper"), ("fedavg", "release"), ("fedprox", "release")])
+def test_fedavg_is_the_same_and_its_bytes_are_counted(name: str, variant: str, world: World) -> None:
+    plain, _, _ = federate(make_config(name, variant), world, CPU)
+    masked, _, _ = federate(make_config(name, variant, **{"method.secure": True}), world, CPU)
+    for part, value in plain.last.items():
+        torch.testing.assert_close(masked.last[part], value, atol=1e-6, rtol=0)
+    size = sum(value[0].numel() for value in plain.last.values())
+    assert masked.ledger.as_dict() == {
+        "key_exchange": {"up": EXCHANGE, "down": EXCHANGE | {"keys": 2 * 64}},
+        "rounds": {"up": {"masked": 2 * 8 * (size + 1)}, "down": {"weights": 2 * 4 * size}},
+    }
+
+
+def test_methods_that_take_no_mean_of_whole_models_refuse() -> None:
+    for name in ("fedper", "fedpub", "gcfl", "fedgcn"):
+        with pytest.raises(UserError, match=r"method\.secure"):
+            make_config(name, "paper" if name == "fedper" else "release", **{"method.secure": True})
+
+
+def test_pooled_sums_are_the_pooled_statistics(world: World) -> None:
+    graph, rows = world.graph, world.train
+    found = Statistics.of(graph, rows, graph.labels[rows], hops=1)
+    for by_client in (True, False):
+        expected = found.pooled(by_client)
+        pooled, labelled = Pooled.of(found.sums(world.class_counts).sum(0), graph.base.num_classes, by_client)
+        for part in ("share", "mean", "std"):
+            np.testing.assert_allclose(getattr(pooled, part), getattr(expected, part), atol=1e-6)
+        assert (labelled == world.class_counts.sum(0)).all()
+
+
+@needs_package
+def test_opfgl_with_masked_statistics(world: World) -> None:
+    """Nearly the same surrogate graph, and C (2 D + 3) numbers up, whatever classes a client has."""
+    runs = []
+    for is_secure in (False, True):
+        config = make_config("opfgl", "release", **{"method.secure": is_secure, "model.hidden": 4})
+        training, metrics, _ = federate(config, world, CPU)
+        runs.append((training, metrics["seen_graph"]["last"]["accuracy"]))
+    (plain, accuracy), (masked, same) = runs
+    assert same == pytest.approx(accuracy, abs=0.05)
+    for part, value in plain.last.items():
+        torch.testing.assert_close(masked.last[part], value, atol=1e-4, rtol=0)
+    base = world.graph.base
+    numbers = base.num_classes * (2 * 2 * base.num_features + 3)
+    sent = masked.ledger.as_dict()
+    assert sent["statistics"] == {"up": {"masked": 8 * numbers}}
+    assert sent["key_exchange"]["up"] == EXCHANGE
+    assert sent["download"] == plain.ledger.as_dict()["download"]
+
+
+def test_opfgl_whose_clients_condense_is_the_same_for_other_bytes(world: World) -> None:
+    plain, there = (
+        federate(make_config("opfgl", "release", **{"method.condense": who}), world, CPU)[0]
+        for who in ("server", "client")
+    )
+    for part, value in plain.last.items():
+        assert torch.equal(there.last[part], value)
+    base = world.graph.base
+    assert there.ledger.as_dict()["download"] == {
+        "down": {"pooled": base.num_classes * 4 * (4 * base.num_features + 1)}
+    }

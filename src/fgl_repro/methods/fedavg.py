@@ -65,7 +65,7 @@ class FedAvg(Method[S]):
         super().check()
         if self.secure and not self.sums:
             raise UserError(
-                f"method.secure=true is for a mean of whole models, and {self.name} sends or takes something else: drop it."
+                f"method.secure=true is for a mean of whole models, which {self.name} does not take: drop it."
             )
 
     def state(self, clients: Clients) -> S:

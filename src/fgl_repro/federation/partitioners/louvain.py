@@ -19,11 +19,12 @@ LEAST = 2
 """Nodes of each class that every owner should have."""
 
 
-def communities(graph: Graph, seed: int) -> list[np.ndarray]:
+def communities(graph: Graph, seed: int, resolution: float = 1.0) -> list[np.ndarray]:
     """Disjoint node sets of largest modularity (Blondel et al., 2008), largest first, each ascending int64."""
     import networkx as nx
 
-    found = nx.community.louvain_communities(nx.from_scipy_sparse_array(graph.adjacency), seed=seed)
+    whole = nx.from_scipy_sparse_array(graph.adjacency)
+    found = nx.community.louvain_communities(whole, resolution=resolution, seed=seed)
     arrays = [np.array(sorted(nodes), dtype=np.int64) for nodes in found]
     return sorted(arrays, key=lambda nodes: (-len(nodes), int(nodes[0])))
 

@@ -61,14 +61,7 @@ class Grouped(Partitioner):
                 "alone: set it to published."
             )
         pack = self.packs(graph, seed)
-        found = np.unique(pack)
-        if len(found) < parts:
-            raise UserError(
-                f"{graph.name} falls into {len(found)} packs, too few for {parts} clients; lower partitioner.clients."
-            )
-        shares = np.stack([np.bincount(graph.labels[pack == p], minlength=graph.num_classes) for p in found])
-        cluster = clusters(shares / shares.sum(1, keepdims=True), parts, seed)
-        return cluster[np.searchsorted(found, pack)], f"O-pFGL {self.cut}, cut anew"
+        return grouped(graph, pack, parts, seed), f"O-pFGL {self.cut}, cut anew"
 
     def roles(self, graph: Graph) -> np.ndarray | None:
         return self.stored(graph, self.clients, "role")
@@ -154,6 +147,25 @@ def packed(pieces: list[np.ndarray], quota: int) -> list[list[np.ndarray]]:
         held[open_to[at]].append(piece)
         size[open_to[at]] += len(piece)
     return held
+
+
+def grouped(graph: Graph, pack: np.ndarray, parts: int, seed: int) -> np.ndarray:
+    """Client of each node, int64 ``[N]``: packs of like class shares are one client's.
+
+    Args:
+        pack: Pack of each node, int64 ``[N]``.
+
+    Raises:
+        UserError: There are fewer packs than clients.
+    """
+    found = np.unique(pack)
+    if len(found) < parts:
+        raise UserError(
+            f"{graph.name} falls into {len(found)} packs, too few for {parts} clients; lower partitioner.clients."
+        )
+    shares = np.stack([np.bincount(graph.labels[pack == p], minlength=graph.num_classes) for p in found])
+    cluster = clusters(shares / shares.sum(1, keepdims=True), parts, seed)
+    return cluster[np.searchsorted(found, pack)]
 
 
 def clusters(points: np.ndarray, parts: int, seed: int) -> np.ndarray:

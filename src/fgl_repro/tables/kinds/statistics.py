@@ -1,4 +1,8 @@
-"""Sizes of the data sets: the whole graph, the component that is used, and what is printed (FedLoG's Table 10)."""
+"""Sizes of the data sets: the whole graph, its largest component, and what is printed (FedLoG's Table 10).
+
+``options.column`` and ``options.value`` name the columns of the reference that hold quantity and number, if not
+``split`` and ``count``; ``options.prefix`` is what its quantities begin with.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,16 @@ QUANTITIES = ("nodes", "edges", "features", "classes")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Data sets down; per quantity the printed number, the whole graph's, the largest component's."""
-    paper = reference.numbers(spec.option("reference"), "dataset", "split", value="count")
+    told, prefix = spec.options, str(spec.options.get("prefix", ""))
+    columns = "dataset", str(told.get("column", "split"))
+    paper = reference.numbers(spec.option("reference"), *columns, value=str(told.get("value", "count")))
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:
         whole, component = whole_graph(dataset), largest_component(spec, dataset, protocol)
         words = [spelled(dataset)]
         for quantity in QUANTITIES:
-            printed = paper.get((dataset, quantity))
+            printed = paper.get((spelled(dataset).lower(), prefix + quantity))
             found = {"whole": whole[quantity], "component": component.get(quantity)}
             texts = [decimal(value, 0) for value in (printed, *found.values())]
             row = common.data_head(spec, protocol, dataset) | {"quantity": quantity}

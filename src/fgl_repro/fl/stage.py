@@ -83,6 +83,13 @@ class Stage(Generic[S]):
             self.clients.trained[name].copy_(value)
 
 
+@torch.no_grad()
+def untrained(clients: Clients) -> Tensor:
+    """The loss of the models as they are on the clients' training nodes ``[K]``, for a round in which nobody trains."""
+    view = clients.inputs.train
+    return LocalStep(None, view).cross_entropy(clients.model(clients.trained, view))
+
+
 def fine_tuning(clients: Clients, loss: Loss, lr: float) -> Iterator[Phase]:
     """Clients go on with what they have, each on its own nodes, with a new Adam without weight decay."""
 

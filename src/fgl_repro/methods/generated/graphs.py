@@ -23,7 +23,7 @@ WIDTHS = (64, 128, 256)
 
 def balanced(nodes: int, classes: int, device: torch.device) -> Tensor:
     """Labels in blocks, as many of each class, the last one with what is left: int64 ``[n]``."""
-    return (torch.arange(nodes, device=device) // (nodes // classes)).clamp_max(classes - 1)
+    return (torch.arange(nodes, device=device) // max(nodes // classes, 1)).clamp_max(classes - 1)
 
 
 def network(noise: int, classes: int, width: int, rng: Generator, device: torch.device) -> Params:

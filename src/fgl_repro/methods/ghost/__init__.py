@@ -1,0 +1,3 @@
+from fgl_repro.methods.ghost.method import Ghost
+
+__all__ = ["Ghost"]

@@ -1,0 +1,99 @@
+"""GHOST's clients: each trains a generator whose nodes look and are linked like its training nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Turn
+from fgl_repro.fl.steps import Step, descend
+from fgl_repro.methods.generated.graphs import WIDTHS, network
+from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ops import dropout, linear
+from fgl_repro.nn.sparse import csr_tensor, product
+from fgl_repro.nn.view import Padded
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.ghost.method import Ghost
+
+NOISE = 64
+"""Random numbers that a node is made of."""
+
+
+def generated(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
+    """Features ``[G, n, d]`` that G generators make of noise ``[G, n, z]`` and labels ``[G, n]``, with dropout."""
+    classes = nets["E"].shape[2]
+    named = nets["E"].gather(1, labels.unsqueeze(2).expand(-1, -1, classes))
+    hidden = torch.cat([noise, named], dim=2)
+    for layer in range(1, len(WIDTHS) + 1):
+        hidden = dropout(torch.tanh(linear(hidden, nets[f"W{layer}"], nets[f"b{layer}"])), rate, rng)
+    last = len(WIDTHS) + 1
+    return linear(hidden, nets[f"W{last}"], nets[f"b{last}"])
+
+
+class Training:
+    """The generators' training, all clients at once; r training nodes each, r the most that one has."""
+
+    def __init__(self, method: Ghost, clients: Clients) -> None:
+        graph, rows, device = clients.world.graph, clients.world.train, clients.samples.device
+        self.method = method
+        one = network(
+            NOISE, graph.base.num_classes, graph.base.num_features, torch_rng("proxies", clients.seed), device
+        )
+        self.nets = {
+            name: value.detach().expand(clients.count, *value.shape[1:]).clone().requires_grad_()
+            for name, value in one.items()
+        }
+        self.optimiser = StackedAdam(self.nets, method.lr_generator, method.weight_decay)
+        self.noise = torch_rng("proxy-noise", clients.seed)
+        self.dropout = torch_rng("proxy-dropout", clients.seed, str(device))
+        places, view = Padded.of(rows, graph), clients.inputs.train
+        self.labels, self.mask, self.mean = view.labels, view.mask, view.mean
+        self.features = torch.from_numpy(places.scatter(graph.base.features[graph.node[rows]].toarray())).to(device)
+        self.told = torch.softmax(self.features, 2)
+        links = graph.adjacency[rows][:, rows]
+        if method.written:
+            links = links + sp.eye_array(len(rows), dtype=np.float32, format="csr")
+        self.links = csr_tensor(places.place(links, places), device)
+
+    def ours(self, values: Tensor) -> Tensor:
+        """Sums over real neighbours, ``[K, r, m] -> [K, r, m]``."""
+        return product(self.links, values.flatten(0, 1)).view_as(values)
+
+    def theirs(self, features: Tensor) -> Tensor | None:
+        """Structure of the generated nodes ``[K, r, r]``; in the release the identity."""
+        if not self.method.written:
+            return None
+        unit = F.normalize(features.detach(), dim=2)
+        alike = (unit @ unit.transpose(1, 2)).masked_fill(self.mask.unsqueeze(1) == 0, -2.0)
+        near = alike.topk(min(self.method.neighbours, alike.shape[2]), dim=2).indices
+        links = torch.zeros_like(alike).scatter_(2, near, 1.0)
+        links = torch.maximum(links, links.transpose(1, 2))
+        links.diagonal(dim1=1, dim2=2).fill_(1.0)
+        return links * self.mask.unsqueeze(1) * self.mask.unsqueeze(2)
+
+    def loss(self, step: Step) -> Tensor:
+        """Of each client ``[K]``."""
+        method, real = self.method, self.features
+        noise = torch.randn(*self.mask.shape, NOISE, generator=self.noise).to(real.device)
+        made = generated(self.nets, noise, self.labels, method.dropout, self.dropout)
+        gap = (self.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
+        found = self.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
+        if not method.aligned:
+            return found
+        cost = squared_distances(real, made)
+        plan = coupling(cost.detach(), self.mask, self.ours, self.theirs(made), method.structure)
+        return found + method.aligned * (1 - method.structure) * (plan * cost).sum((1, 2))
+
+    def turn(self, steps: int) -> Turn:
+        """So many steps."""
+        return Turn({"loss": float(descend((Step(None) for _ in range(steps)), self.loss, [self.optimiser]).mean())})

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
     from fgl_repro.fl import stage
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.ghost import integration, proxies
     from fgl_repro.nn.models.model import Params
 else:
     stage = lazy("fgl_repro.fl.stage")
-    integration, proxies = (lazy(f"fgl_repro.methods.ghost.{name}") for name in ("integration", "proxies"))
+
+integration, proxies = (lazy(f"fgl_repro.methods.ghost.{name}") for name in ("integration", "proxies"))
 
 REPORTS = 10
 """Looks at the loss while generators train."""

@@ -13,7 +13,7 @@ from support.isolation import first_uploads, tampered
 from support.runs import VARIANTS, make_config
 
 CPU = torch.device("cpu")
-ONE_SHOT = ("ghost", "opfgl")
+ONE_SHOT = ("fedgm", "ghost", "opfgl")
 """Methods whose models come from what the server has made of all uploads: their uploads alone are compared."""
 
 

@@ -31,6 +31,8 @@ SETUP = {
     ("fedsageplus", "paper"): 70,  # how many neighbours a node gets decides the sizes of all that follows: 4 steps of
     ("fedsageplus", "release"): 90,  # the generators, with other clients in 2 of them
     ("locsageplus", "paper"): 70,
+    ("fedgm", "release"): 4,  # last losses of the condensations of three clients
+    ("fedgm", "paper"): 4,
     ("ghost", "release"): 6,  # losses of two steps of the generators and of each client's graphs at the server
     ("ghost", "paper"): 6,
     ("opfgl", "release"): 7,  # sizes of the surrogate's classes and links; one loss of the condensation; two checks

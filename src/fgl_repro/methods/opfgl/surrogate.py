@@ -139,7 +139,12 @@ def predictor(width: int, hidden: int, rng: Generator) -> Params:
 
 
 def linked(net: Params, features: Tensor) -> Tensor:
-    """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``.
+    """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``."""
+    return kept(predicted(net, features))
+
+
+def predicted(net: Params, features: Tensor) -> Tensor:
+    """What the predictor says of every two nodes ``[M, M]``, of nodes and themselves, too.
 
     The first map of a pair ``[x_i | x_j]`` is that of x_i plus that of x_j. Batch norm takes its statistics from all
     M^2 pairs.
@@ -149,7 +154,7 @@ def linked(net: Params, features: Tensor) -> Tensor:
     hidden = torch.relu(F.batch_norm(hidden, None, None, net["gain1"], net["shift1"], training=True))
     hidden = F.batch_norm(hidden @ net["W2"] + net["b2"], None, None, net["gain2"], net["shift2"], training=True)
     logits = (torch.relu(hidden) @ net["W3"] + net["b3"]).view(len(features), -1)
-    return kept(torch.sigmoid((logits + logits.T) / 2))
+    return torch.sigmoid((logits + logits.T) / 2)
 
 
 def free(net: Params, features: Tensor) -> Tensor:

@@ -1,0 +1,3 @@
+from fgl_repro.methods.fedgm.method import FedGM
+
+__all__ = ["FedGM"]

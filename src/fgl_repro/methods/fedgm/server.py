@@ -1,0 +1,90 @@
+"""FedGM's server: one GCN from the union of the condensed graphs, and in later rounds a step on their features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.metrics import accuracy
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.steps import Step, descend
+from fgl_repro.methods.fedgm.condensation import Small
+from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
+from fgl_repro.methods.generated.graphs import PseudoGraph
+from fgl_repro.nn.models.model import Params
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedgm.method import FedGM
+
+LOOK = 10
+"""Steps of the server's training between two looks at the clients' validation nodes."""
+
+
+class Server:
+    """What the server has: the union of all condensed graphs, without links from one to another.
+
+    Attributes:
+        counts: Nodes of each client and class ``[K, C]``.
+        probe: Weights at which gradients are asked for next.
+    """
+
+    def __init__(self, method: FedGM, clients: Clients, graphs: list[Small], counts: Tensor) -> None:
+        self.method, self.clients, self.counts = method, clients, counts
+        self.features = {"X": torch.cat([each.features for each in graphs]).unsqueeze(0).clone().requires_grad_()}
+        self.around: Tensor = torch.block_diag(*(each.around for each in graphs))  # type: ignore[no-untyped-call]
+        self.labels = torch.cat([each.labels for each in graphs])
+        self.steps = StackedAdam(self.features, method.lr_features)
+        self.rng = torch_rng("server", clients.seed)
+        self.dropout = torch_rng("server-dropout", clients.seed, str(counts.device))
+        self.probe = self.drawn()
+
+    def drawn(self) -> Params:
+        """A new GCN's weights."""
+        width, hidden = self.clients.params["W1"].shape[1:]
+        return drawn(width, hidden, self.clients.model.num_classes, self.rng, self.counts.device)
+
+    def matched(self, gradients: Params) -> None:
+        """One step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""
+        total = self.counts.sum(0)
+        share = self.counts / total.clamp_min(1)
+        target = {name: torch.einsum("kc,kc...->c...", share, value) for name, value in gradients.items()}
+        with torch.enable_grad():
+            small = Small(self.features["X"][0], self.around, self.labels)
+            loss = distance(
+                by_class(self.probe, small.data, torch.arange(len(total), device=total.device)),
+                target,
+                total / total.max().clamp_min(1),
+            )
+            self.steps.step(list(torch.autograd.grad(loss, self.steps.params)))
+        self.probe = self.drawn()
+
+    def trained(self) -> Params:
+        """The weights of a new GCN ``[1, ...]``, of all it was looked at the best on the clients' validation nodes."""
+        clients, model = self.clients, self.clients.model
+        view = PseudoGraph(self.features["X"][0].detach(), self.around).view(1)
+        params = {name: value.unsqueeze(0).clone().requires_grad_() for name, value in self.drawn().items()}
+        best = {name: value.detach().clone() for name, value in params.items()}
+        score = torch.full((), -1.0, device=self.counts.device)
+
+        def loss(step: Step) -> Tensor:
+            return F.cross_entropy(model(params, view, self.dropout)[0], self.labels).view(1)
+
+        for rate in (self.method.lr_server, self.method.lr_server / 10):
+            optimiser = StackedAdam(params, rate, self.method.weight_decay)
+            for start in range(0, self.method.epochs // 2, LOOK):
+                steps = min(LOOK, self.method.epochs // 2 - start)
+                with torch.enable_grad():
+                    descend((Step(None) for _ in range(steps)), loss, [optimiser])
+                with torch.no_grad():
+                    all_alike = {name: value.expand(clients.count, *value.shape[1:]) for name, value in params.items()}
+                    found = model(all_alike, clients.validation)
+                    average = clients.world.validation.average
+                    now = accuracy(found, clients.validation, average, clients.nodes)
+                    better, score = now > score, torch.maximum(now, score)
+                    best = {name: torch.where(better, value, best[name]) for name, value in params.items()}
+        return best

@@ -1,0 +1,145 @@
+"""FedGM piece by piece: gradients by class against autograd, small graphs, matching, later rounds, bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.clients import Clients
+from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
+from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
+from fgl_repro.methods.fedgm.method import FedGM, State
+from fgl_repro.methods.opfgl.surrogate import predicted
+from fgl_repro.nn.view import gcn_norm
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+def started(world: World, variant: str = "release", **settings: object) -> tuple[FedGM, Clients, State]:
+    config = make_config("fedgm", variant, **{f"method.{name}": value for name, value in settings.items()})
+    clients, method = make_clients(world, config), config.method
+    assert isinstance(method, FedGM)
+    return method, clients, method.state(clients)
+
+
+def test_gradients_by_class_are_those_of_autograd_on_real_and_small_graphs(world: World) -> None:
+    _, _, state = started(world)
+    graph, k = world.graph, 1
+    classes, every = graph.base.num_classes, torch.arange(graph.base.num_classes)
+    weights = drawn(graph.base.num_features, 8, classes, torch_rng("w", 0), CPU)
+    leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    around = torch.from_numpy(gcn_norm(graph.adjacency).toarray())
+    x = torch.from_numpy(graph.base.features[graph.node].toarray())
+    rows = torch.from_numpy(world.train[graph.owner[world.train] == k])
+    links = torch.rand(5, 5, generator=torch_rng("links", 0))
+    small = Small(torch.randn(5, x.shape[1], generator=torch_rng("x", 0)), links, torch.tensor([0, 0, 1, 2, 1]))
+    labels = torch.from_numpy(graph.labels)
+    for data, matrix, features, own, truth in (
+        (state.real[k], around, x, rows, labels),
+        (small.data, links, small.features, torch.arange(5), small.labels),
+    ):
+        found = by_class(weights, data, every)
+        hidden = torch.relu(matrix @ features @ leaves["W1"] + leaves["b1"])
+        logits = matrix @ hidden @ leaves["W2"] + leaves["b2"]
+        for c in range(classes):
+            part = own[truth[own] == c]
+            if not len(part):
+                assert not any(value[c].any() for value in found.values())
+                continue
+            loss = F.cross_entropy(logits[part], truth[part])
+            for name, grad in zip(
+                leaves, torch.autograd.grad(loss, list(leaves.values()), retain_graph=True), strict=True
+            ):
+                torch.testing.assert_close(found[name][c], grad, atol=1e-5, rtol=1e-4)
+        some = by_class(weights, data, torch.tensor([1]))
+        torch.testing.assert_close(some["W1"][0], found["W1"][1])
+
+
+def test_distances_weigh_classes() -> None:
+    ours = {"a": torch.tensor([[1.0, 2.0], [0.0, 1.0]]), "b": torch.tensor([[1.0], [1.0]])}
+    theirs = {name: torch.zeros_like(value) for name, value in ours.items()}
+    assert float(distance(ours, theirs, torch.tensor([1.0, 0.5]))) == 6.0 + 0.5 * 2.0
+
+
+def test_small_graphs_have_a_share_of_every_class_and_the_largest_the_rest() -> None:
+    assert shares(np.array([10, 1, 0, 3]), 0.84).tolist() == [9, 0, 0, 2]
+    assert shares(np.array([0, 1]), 0.84).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_features_begin_as_those_of_training_nodes(variant: str, world: World) -> None:
+    method, clients, state = started(world, variant)
+    graph = world.graph
+    for k in range(3):
+        work = Condensation(method, clients, state.real[k], k)
+        own = world.train[graph.owner[world.train] == k]
+        held = world.class_counts[k]
+        sizes = [held[c] for c in work.labels.tolist()]
+        assert sizes == sorted(sizes)
+        assert len(work.labels) == int(0.84 * len(own)) == int(work.counts.sum())
+        first = [tuple(row) for row in work.features["X"][0].detach().tolist()]
+        order = work.labels.tolist() if variant == "paper" else sorted(work.labels.tolist())
+        for row, c in zip(first, order, strict=True):
+            mine = own[graph.labels[own] == c]
+            assert row in {tuple(x) for x in graph.base.features[graph.node[mine]].toarray().tolist()}
+
+
+def test_matching_brings_gradients_nearer(world: World) -> None:
+    method, clients, state = started(world, "paper", iterations=120, links=8)
+    work = Condensation(method, clients, state.real[0], 0)
+    begun = work.result()
+    work.run()
+    weights = [drawn(*work.sizes, torch_rng("test", seed), CPU) for seed in range(20)]
+
+    def apart(small: Small) -> float:
+        gaps = (
+            distance(by_class(w, small.data, work.classes), by_class(w, work.real, work.classes), work.weight)
+            for w in weights
+        )
+        return float(sum(gaps))
+
+    assert apart(work.result()) < 0.8 * apart(begun)
+    links = predicted({name: value[0] for name, value in work.net.items()}, work.features["X"][0])
+    torch.testing.assert_close(links, links.T)
+
+
+def test_a_client_of_one_training_node_condenses_to_nothing(world: World) -> None:
+    method, clients, state = started(world)
+    work = Condensation(method, clients, state.real[0], 0)
+    work.labels, work.features = work.labels[:0], {"X": work.features["X"][:, :0]}
+    work.best["X"] = work.features["X"]
+    assert float(work.run()) == 0
+    assert work.result().around.shape == (0, 0)
+
+
+def test_later_rounds_ask_for_gradients_at_weights_drawn_anew(world: World) -> None:
+    one = federate(make_config("fedgm", "release", **{"protocol.rounds": 1}), world, CPU)[0].ledger.as_dict()
+    assert "rounds" not in one
+    assert set(one["download"]["down"]) == {"weights"}
+    more = federate(make_config("fedgm", "release", **{"protocol.rounds": 3}), world, CPU)[0].ledger.as_dict()
+    classes = world.graph.base.num_classes
+    model = one["download"]["down"]["weights"]
+    assert more["rounds"]["up"] == {"gradients": 3 * classes * model}
+    assert more["rounds"]["down"] == {"weights": 2 * model, "probe": 2 * model}
+
+
+def test_bytes_are_those_of_features_labels_and_predictor(world: World) -> None:
+    method, clients, state = started(world, links=4)
+    work = Condensation(method, clients, state.real[0], 0)
+    m, d, h = len(work.labels), world.graph.base.num_features, 4
+    net = 2 * d * h + h + h * h + h + h + 1 + 4 * h
+    assert work.size == 4 * m * d + 8 * m + 4 * net

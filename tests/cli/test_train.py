@@ -129,7 +129,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("method=fedpubb", "method=fedpubb does not exist: choose from fedavg, "),
+        ("method=fedpubb", "method=fedpubb does not exist: choose from coboost, "),
         ("partitioner.clients=0", "partitioner.clients=0 is out of range: give at least 1"),
         ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
         (

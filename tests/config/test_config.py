@@ -244,7 +244,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("method=fedpubb", "method=fedpubb does not exist: choose from fedavg, feded,"),
+        ("method=fedpubb", "method=fedpubb does not exist: choose from coboost, dense,"),
         ("method.tauu=3", "method.tauu does not exist: the keys of method are variant, secure."),
         ("nothing=3", "nothing does not exist: choose from dataset, partitioner,"),
         ("+method.tauu=3", "method.tauu does not exist: the keys of method are variant"),
@@ -295,7 +295,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("protocol.tuning={seed:0}", "protocol.tuning.seed is not there to be changed: write + before its name"),
         ("hydra.job.env_set.FOO=1", "is not there to be changed: write + before its name"),
         ("~seed", "seed belongs to every run and cannot be removed: leave ~seed out."),
-        ("~method", "method is missing: give method=..., one of fedavg"),
+        ("~method", "method is missing: give method=..., one of coboost"),
     ],
 )
 def test_refusals_are_one_sentence(words: str, said: str) -> None:

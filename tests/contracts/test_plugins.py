@@ -192,5 +192,5 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
 
     refused = shell.train(*axes, "partitioner.depth=3", status=2)
     assert "partitioner.depth does not exist: the keys of partitioner are clients, width." in refused
-    assert "method=fedyours does not exist: choose from fedavg," in (told := shell.train("method=fedyours", status=2))
+    assert "method=fedyours does not exist: choose from coboost," in (told := shell.train("method=fedyours", status=2))
     assert "fedmine" in told

@@ -82,10 +82,11 @@ class Optimiser(ABC):
 
 
 class StackedAdam(Optimiser):
-    """Adam (Kingma & Ba, 2015) with the usual betas 0.9, 0.999 and epsilon 1e-8."""
+    """Adam (Kingma & Ba, 2015) with the usual betas 0.9 (or ``beta``), 0.999 and epsilon 1e-8."""
 
-    def __init__(self, params: Params, lr: float, weight_decay: float = 0.0) -> None:
+    def __init__(self, params: Params, lr: float, weight_decay: float = 0.0, beta: float = 0.9) -> None:
         super().__init__(params, lr, weight_decay, buffers=2)
+        self.beta = beta
 
     def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
         from torch.optim.adam import adam
@@ -99,7 +100,7 @@ class StackedAdam(Optimiser):
             counts,
             fused=True,
             amsgrad=False,
-            beta1=0.9,
+            beta1=self.beta,
             beta2=0.999,
             lr=self.lr,
             weight_decay=self.weight_decay,

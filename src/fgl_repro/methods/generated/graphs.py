@@ -78,7 +78,10 @@ class PseudoGraph:
         nodes, device = len(self.features), self.features.device
 
         def first(weight: Tensor, bias: Tensor) -> Tensor:
-            return torch.baddbmm(bias.unsqueeze(1), self.propagated.expand(clients, -1, -1), weight)
+            wide = weight.transpose(0, 1).flatten(
+                1
+            )  # one product serves all; no copy where laid out as by side_by_side
+            return (self.propagated @ wide).view(nodes, clients, -1).transpose(0, 1) + bias.unsqueeze(1)
 
         def second(values: Tensor) -> Tensor:
             return (self.around @ values.view(clients, nodes, -1)).flatten(0, 1)
@@ -93,3 +96,8 @@ class PseudoGraph:
             counts=torch.full((clients,), float(nodes), device=device),
             slots=torch.arange(clients * nodes, device=device),
         )
+
+
+def side_by_side(weight: Tensor) -> Tensor:
+    """The same ``[K, ...]``, with the clients' first rows one after the other in memory, then their second rows."""
+    return weight.transpose(0, 1).contiguous().transpose(0, 1) if weight.dim() == 3 else weight

@@ -42,12 +42,14 @@ class Generated(FedAvg[S]):
         lr_generator, lr_student: Their learning rates.
     """
 
+    variants: ClassVar[tuple[str, ...]] = ("paper",)
     models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn")
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("noise", "neighbours", "epochs", "generator_steps"), 1),
         **dict.fromkeys(("lr_generator", "lr_student"), 0),
     }
 
+    variant: str = "paper"
     nodes: int = 100
     noise: int = 32
     neighbours: int = 5

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.optim import Optimiser
 from fgl_repro.fl.steps import Step, descend
-from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network
+from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network, side_by_side
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -62,7 +62,11 @@ class Server(ABC):
 
     def graph(self, noise: Tensor) -> PseudoGraph:
         """What the generator makes of this noise."""
-        return PseudoGraph.of(features(self.generator, noise, self.labels), self.method.neighbours)
+        return PseudoGraph.of(self.features(noise), self.method.neighbours)
+
+    def features(self, noise: Tensor) -> Tensor:
+        """Features ``[n, d]`` that the generator makes of this noise."""
+        return features(self.generator, noise, self.labels)
 
     def asked(self, graph: PseudoGraph) -> Tensor:
         """What all teachers say of a graph, in one forward pass: ``[K, n, C]``."""
@@ -85,7 +89,7 @@ class Server(ABC):
             teachers: The clients' models ``[K, ...]``.
             start: What the student starts from ``[1, ...]``.
         """
-        self.teachers = {name: value.detach() for name, value in teachers.items()}
+        self.teachers = {name: side_by_side(value.detach()) for name, value in teachers.items()}
         with torch.no_grad():
             for name, value in start.items():
                 self.student[name].copy_(value)

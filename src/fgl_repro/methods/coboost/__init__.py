@@ -1,0 +1,3 @@
+from fgl_repro.methods.coboost.method import CoBoost
+
+__all__ = ["CoBoost"]

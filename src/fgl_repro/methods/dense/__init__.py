@@ -1,0 +1,3 @@
+from fgl_repro.methods.dense.method import Dense
+
+__all__ = ["Dense"]

@@ -1,0 +1,193 @@
+"""DENSE and Co-Boosting piece by piece: ensembles, losses, what joins the pool, moved features, weights of teachers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.messages import Ledger, Weights
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.dense.server import Pooling, divergence
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+CPU = torch.device("cpu")
+BOTH = ("dense", "coboost")
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+def made(world: World, name: str, **overrides: Any) -> Any:
+    """A server whose teachers differ."""
+    config = make_config(name, "paper", **{f"method.{key}": value for key, value in overrides.items()})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    rng = torch_rng("teachers", 0)
+    state.teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
+    return state
+
+
+def test_divergence_is_that_of_softened_answers() -> None:
+    teacher, student = torch.randn(2, 6, 4, generator=torch_rng("l", 0))
+    expected = 9 * F.kl_div((student / 3).log_softmax(1), (teacher / 3).softmax(1), reduction="batchmean")
+    torch.testing.assert_close(divergence(teacher, student, 3.0).mean(), expected)
+
+
+def test_the_ensemble_is_a_weighted_mean(world: World) -> None:
+    server = made(world, "dense")
+    said = torch.randn(3, 16, 5)
+    torch.testing.assert_close(server.ensemble(said), said.mean(0))
+    server.weights = torch.tensor([1.0, 0.5, 0.0])
+    torch.testing.assert_close(server.ensemble(said), (said[0] + 0.5 * said[1]) / 1.5)
+
+
+def test_losses_of_the_generator(world: World) -> None:
+    noise = torch.randn(16, 32, generator=torch_rng("z", 0))
+    for name in BOTH:
+        server = made(world, name)
+        graph = server.graph(noise)
+        teacher = server.asked(graph).mean(0)
+        student, labels = server.examined(graph), server.labels
+        if name == "dense":
+            differ = (teacher.argmax(1) != student.argmax(1)).float()
+            kl = F.kl_div(student.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
+            assert differ.any()
+            expected = F.cross_entropy(teacher, labels) - (differ * kl).mean()
+        else:
+            each = F.cross_entropy(teacher, labels, reduction="none")
+            hard = 1 - teacher.softmax(1)[torch.arange(16), labels].detach()
+            kl = 9 * F.kl_div((student / 3).log_softmax(1), (teacher / 3).softmax(1), reduction="batchmean")
+            expected = (hard * each).mean() - kl
+        server.begin()
+        server.lowest, server.kept = torch.tensor(torch.inf), torch.zeros_like(graph.features)
+        torch.testing.assert_close(server.wanted(noise)[0], expected)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_the_graph_of_lowest_loss_joins_the_pool(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = made(world, name, generator_steps=6, lr_generator=3.0, adversarial=0)
+    seen, wanted = [], type(server).wanted
+
+    def listen(self: Pooling, noise: torch.Tensor) -> torch.Tensor:
+        features = self.graph(noise).features.detach()
+        loss = wanted(self, noise)
+        seen.append((float(loss.detach()), features))
+        return loss
+
+    monkeypatch.setattr(type(server), "wanted", listen)
+    kept = server.invented(0)
+    assert len(seen) == 6
+    assert seen[-1][0] != min(loss for loss, _ in seen), "the last step is the best: the test proves nothing"
+    torch.testing.assert_close(kept.features, min(seen, key=lambda one: one[0])[1])
+    assert not kept.features.requires_grad
+
+
+def test_every_epoch_adds_a_graph_and_goes_through_all(world: World) -> None:
+    server = made(world, "dense")
+    graphs = [server.invented(epoch) for epoch in range(3)]
+    for epoch, graph in enumerate(graphs):
+        taken = list(server.lessons(epoch, graph))
+        assert sorted(id(lesson.graph) for lesson in taken) == sorted(id(graph) for graph in graphs[: epoch + 1])
+        for lesson in taken:
+            torch.testing.assert_close(lesson.answers, server.asked(lesson.graph))
+
+
+def test_a_generator_begins_anew_or_goes_on(world: World) -> None:
+    for renewed in (True, False):
+        server = made(world, "dense", renewed=renewed)
+        server.invented(0)
+        before = server.generator["W1"]
+        server.invented(1)
+        assert (server.generator["W1"] is before) != renewed
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_the_student_comes_near_the_ensemble(name: str, world: World) -> None:
+    config = make_config(name, "paper", **{"method.epochs": 15, "method.generator_steps": 5})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    config.method.fit(clients, state, 0, 20)
+    teachers = {name: value.detach() for name, value in clients.params.items()}
+    distances = {}
+    for epochs in (0, 15):
+        config.method.epochs = epochs
+        with torch.no_grad():
+            down = config.method.aggregate(clients, state, Weights(teachers)).tensors()
+        graph = made(world, name).graph(state.noise()).detached()
+        student = state.model({n: v[:1] for n, v in down.items()}, graph.view(1))[0]
+        distances[epochs] = float(divergence(state.asked(graph).mean(0), student, 1.0).mean())
+    assert distances[15] < 0.7 * distances[0]
+
+
+def test_a_student_may_start_at_random(world: World) -> None:
+    found = {}
+    for start in ("mean", "random"):
+        tuning = {"method.student": start, "protocol.fine_tuning": 2, "protocol.check_every": 1, "protocol.rounds": 1}
+        found[start], _, _ = federate(make_config("dense", "paper", **tuning), world, CPU)
+    assert not torch.allclose(found["mean"].last["W1"], found["random"].last["W1"], atol=1e-3)
+
+
+def test_weights_of_teachers_go_against_the_gradient(world: World) -> None:
+    server = made(world, "coboost")
+    said = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))
+    said[0] += 4 * F.one_hot(server.labels, said.shape[2])  # a teacher that knows, and so the one to trust
+    weights = torch.tensor([0.9, 0.995, 0.7], requires_grad=True)
+    loss = F.cross_entropy(torch.einsum("k,knc->nc", weights / weights.sum(), said), server.labels)
+    (gradient,) = torch.autograd.grad(loss, weights)
+    server.weights = weights.detach()
+    expected = (server.weights - 0.01 * gradient.sign()).clamp(0, 1)
+    torch.testing.assert_close(server.weighed(said, 0.01), expected)
+    assert expected[0] > 0.9
+    assert expected.min() < 0.7
+
+
+def test_teachers_are_weighed_on_earlier_graphs_only(world: World) -> None:
+    server = made(world, "coboost")
+    list(server.lessons(0, server.invented(0)))
+    assert (server.weights == 1).all()
+    list(server.lessons(1, server.invented(1)))
+    assert (server.weights < 1).any()
+    assert server.weights.min() >= 1 - 0.01
+
+
+def test_features_move_as_told_and_edges_stay(world: World) -> None:
+    server = made(world, "coboost", move=0.25)
+    graph = server.invented(0)
+    moved = server.moved(graph)
+    steps = (moved.features - graph.features).abs() / graph.features.std(0)
+    torch.testing.assert_close(steps, torch.full_like(steps, 0.25), atol=1e-4, rtol=0)
+    assert moved.around is graph.around
+    assert not moved.features.requires_grad
+
+
+def test_the_students_steps_fade(world: World) -> None:
+    server = made(world, "coboost", epochs=4)
+    rates = [server.learning(epoch).lr for epoch in range(4)]
+    assert rates[0] == pytest.approx(0.001)
+    assert rates[2] == pytest.approx(0.0005)
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_numbers_that_cannot_be_are_refused() -> None:
+    for name, change in (
+        ("dense", {"temperature": 0}),
+        ("dense", {"optimiser": "lamb"}),
+        ("dense", {"beta": 1.5}),
+        ("dense", {"student": "best"}),
+        ("coboost", {"temperature_adversarial": 0}),
+        ("coboost", {"move": -1}),
+    ):
+        with pytest.raises(UserError, match="method"):
+            make_config(name, "paper", **{f"method.{key}": value for key, value in change.items()})

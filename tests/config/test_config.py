@@ -271,7 +271,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("partitioner=dirichlet partitioner.alpha=0", "partitioner.alpha=0.0 is out of range"),
         ("model=gcn model.fanout=5", "model.fanout does not exist: the keys of model are hidden, dropout."),
         ("method=fedavg model.fanout=5", "model.fanout does not exist: the keys of model are hidden, dropout."),
-        ("method=fedpub model=sage", "model=sage cannot carry method=fedpub: choose model=gcn."),
+        ("method=fedgcn model=sage", "model=sage cannot carry method=fedgcn: choose model=gcn."),
         ("method=fedpub method.l1=nan", "method.l1=nan is out of range: give at least 0."),
         ("method=fedpub method.tau=-1", "method.tau=-1.0 is out of range"),
         ("method=fedntd method.tau=0", "method.tau=0.0 is no temperature: give a number above 0."),

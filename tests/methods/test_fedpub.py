@@ -12,9 +12,9 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedpub import FedPub
-from fgl_repro.methods.fedpub.masked import MaskedGCN
+from fgl_repro.methods.fedpub.masked import Masked
 from fgl_repro.methods.fedpub.method import Upload
-from fgl_repro.methods.fedpub.random_graph import random_graph
+from fgl_repro.methods.fedpub.random_graph import Probe, drawn
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -40,7 +40,7 @@ def shared(toy_graph: Graph) -> World:
 
 
 def test_fedpub_thresholds_masks_in_evaluation_only() -> None:
-    network = MaskedGCN(3, 3, 3, threshold=0.1)
+    network = Masked(GCN(3, 3, 3), threshold=0.1)
     params = {f"W{i}": torch.full((2, 3, 3), 2.0) for i in (1, 2, 3)} | {f"b{i}": torch.ones(2, 3) for i in (1, 2, 3)}
     params |= {f"M{i}": torch.tensor([0.05, 0.5, -0.05]).expand(2, 3, 3).clone() for i in (1, 2, 3)}
     trained, evaluated = network.weights(params, training=True), network.weights(params, training=False)
@@ -64,6 +64,19 @@ def test_fedpub_penalties_are_inert_or_live(closed: World) -> None:
     assert torch.allclose(losses["release"], torch.zeros(3))
     expected = 0.01 * masks + 0.1 * 0.1**2 * clients.params["W2"][0].numel()
     torch.testing.assert_close(losses["paper"], torch.full((3,), expected), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "masked"), [("gcn2", {"M1", "M2"}), ("gat", {"M1", "M2"}), ("sage", {"M1", "M2", "M3"})]
+)
+def test_weight_matrices_of_any_model_have_masks(model: str, masked: set[str], world: World) -> None:
+    config = configs.build({"protocol.rounds": 2, "model.hidden": 8}, method="fedpub", model=model, clients=3)
+    clients = make_clients(world, config)
+    assert set(clients.personal) == masked
+    for name in masked:
+        assert clients.personal[name].shape == clients.params[f"W{name[1:]}"].shape
+    training, _, _ = federate(config, world, CPU)
+    assert all((training.last[name] != 1).any() for name in masked), "masks learn"
 
 
 def test_fedpub_parameter_counts() -> None:
@@ -135,7 +148,7 @@ def test_own_features_as_input_are_the_mean_embedding_of_the_own_graph(world: Wo
 
 
 def test_input_graphs() -> None:
-    sent = {kind: random_graph(2, 4, 0, CPU, kind)[0] for kind in ("sbm", "er", "one")}
+    sent = {kind: Probe.of(drawn(4, 0, kind), 2, CPU) for kind in ("sbm", "er", "one")}
     assert {kind: probe.features.shape[1] for kind, probe in sent.items()} == {"sbm": 500, "er": 500, "one": 1}
     blocks = sent["sbm"].edges[0] // 100
     assert torch.equal(blocks[0], blocks[1])

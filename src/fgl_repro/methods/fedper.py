@@ -1,7 +1,7 @@
 """FedPer: FedAvg of the base layers; every client keeps its own classifier.
 
 Paper: Arivazhagan et al., "Federated Learning with Personalization Layers", 2019. Base and classifier are trained
-together; only the base (here both convolutions) is sent, averaged and received.
+together; only the base (here all layers but the last) is sent, averaged and received.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). The released code of FED-PUB, in whose
 tables it stands, does not hold it; "shares base layers only" is all that the supplement says (B.2).
@@ -13,15 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models import model
-else:
-    model = lazy("fgl_repro.nn.models.model")
 
 
 @dataclass
@@ -30,7 +26,8 @@ class FedPer(FedAvg[None]):
     display: ClassVar[str] = "FedPer"
 
     def publish(self, clients: Clients, state: None) -> Message:
-        return Weights({name: value for name, value in clients.params.items() if name not in model.CLASSIFIER})
+        last = str(clients.model.depth)
+        return Weights({name: value for name, value in clients.params.items() if not name.endswith(last)})
 
     def upload(self, clients: Clients, state: None) -> Message:
         return self.publish(clients, state)

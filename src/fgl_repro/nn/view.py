@@ -106,9 +106,43 @@ class View:
     def num_clients(self) -> int:
         return int(self.mask.shape[0])
 
+    @property
+    def steps(self) -> tuple[Linear, ...]:
+        """The propagations after the first layer."""
+        return (self.outer,)
+
     def mean(self, values: Tensor) -> Tensor:
         """Mean over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
         return (values * self.mask).sum(1) / self.counts.clamp_min(1)
+
+
+@dataclass(frozen=True)
+class DeepView(View):
+    """A view for more convolutions; propagations ``between`` the first and ``outer`` lead to ever fewer nodes."""
+
+    between: tuple[Linear, ...]
+
+    @property
+    def steps(self) -> tuple[Linear, ...]:
+        return (*self.between, self.outer)
+
+
+@dataclass(frozen=True)
+class WholeView(View):
+    """A view whose inputs are the features of all ``n1`` nodes of a client's graph; its last step alone is cut.
+
+    Attributes:
+        step: From all nodes to all nodes ``[K * n1, K * n1]``; ``outer`` is the same from all nodes to the rows.
+        pick: Slot of each row among all nodes, int64 ``[K * r]``; 0 where padded.
+    """
+
+    outer: Any
+    step: Any
+    pick: Tensor
+
+    def picked(self, values: Tensor) -> Tensor:
+        """Values of the rows, ``[K * r, H]``, from those of all nodes ``[K, n1, H]``."""
+        return values.flatten(0, 1).index_select(0, self.pick)
 
 
 def around(matrix: sp.csr_matrix, graph: UnionGraph, rows: np.ndarray) -> tuple[Padded, Padded, sp.csr_matrix]:
@@ -166,15 +200,50 @@ class Views:
         out._made = self._made
         return out
 
-    def of(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """View of ``graph`` for the predictions ``rows`` (union nodes, ascending)."""
+    def of(self, graph: UnionGraph, rows: np.ndarray, layers: int = 2) -> View:
+        """View of ``graph`` for the predictions ``rows`` (union nodes, ascending) of so many convolutions."""
         adjacency, propagated = self._shared(graph)
-        outer, needed, second = around(adjacency, graph, rows)
+        outer, needed, last = around(adjacency, graph, rows)
+        between: tuple[Linear, ...] = ()
+        for _ in range(layers - 2):
+            _, needed, step = around(adjacency, graph, needed.nodes)
+            between = SparseOp.of(step, self.device), *between
         if propagated is not None:
-            return self._view(graph, outer, second, dense=gathered(propagated, needed, self.kept))
+            return self._view(graph, outer, last, between, dense=gathered(propagated, needed, self.kept))
         _, inputs, inner = around(adjacency, graph, needed.nodes)
         features = graph.base.features[graph.node[inputs.nodes]]
-        return self._view(graph, outer, second, sparse=blocks(features, inputs, graph), inner=inner)
+        return self._view(graph, outer, last, between, sparse=blocks(features, inputs, graph), inner=inner)
+
+    def whole(
+        self, graph: UnionGraph, rows: np.ndarray, step: Callable[[sp.csr_matrix, torch.device], Any]
+    ) -> WholeView:
+        """View with features as they are, for networks that take many steps or weigh their neighbours themselves.
+
+        Args:
+            rows: Union nodes to predict, ascending.
+            step: Makes what leads from nodes to nodes from a normalised adjacency, as :meth:`SparseOp.of` does.
+        """
+
+        def make() -> tuple[sp.csr_matrix, Padded, dict[str, Any]]:
+            adjacency, features = gcn_norm(graph.adjacency), graph.base.features[graph.node]
+            nodes = Padded.of(np.arange(graph.num_nodes), graph)
+            shared: dict[str, Any] = {"dense": None, "sparse": None}
+            if thin(graph.base.features):
+                shared["sparse"] = SparseOp.of(blocks(features, nodes, graph), self.device)
+            else:
+                shared["dense"] = DenseOp(torch.from_numpy(nodes.scatter(features.toarray())).to(self.device))
+            return adjacency, nodes, {**shared, "step": step(nodes.place(adjacency, nodes), self.device)}
+
+        adjacency, nodes, shared = self.once(graph, f"whole {step.__qualname__}", make)
+        outer = Padded.of(rows, graph)
+        tensors: dict[str, Any] = dict(outer.tensors(graph, self.device))
+        return WholeView(
+            **shared,
+            inner=None,
+            outer=step(outer.place(adjacency[rows], nodes), self.device),
+            pick=torch.from_numpy(outer.scatter(nodes.slot[rows]).ravel()).to(self.device),
+            **tensors,
+        )
 
     def propagated(
         self, graph: UnionGraph, rows: np.ndarray, adjacency: sp.csr_matrix, features: sp.csr_matrix
@@ -204,17 +273,20 @@ class Views:
         self,
         graph: UnionGraph,
         outer: Padded,
-        second: sp.csr_matrix,
+        last: sp.csr_matrix,
+        between: tuple[Linear, ...] = (),
+        *,
         dense: DenseOp | None = None,
         sparse: sp.csr_matrix | None = None,
         inner: sp.csr_matrix | None = None,
     ) -> View:
-        """Put together: ``outer`` are the rows, ``second`` the propagation from the inner nodes to them."""
-        return View(
+        """Put together: ``outer`` are the rows, ``last`` the propagation that leads to them."""
+        return DeepView(
             dense=dense,
             sparse=None if sparse is None else SparseOp.of(sparse, self.device),
             inner=None if inner is None else SparseOp.of(inner, self.device),
-            outer=SparseOp.of(second, self.device),
+            outer=SparseOp.of(last, self.device),
+            between=between,
             **outer.tensors(graph, self.device),
         )
 

@@ -1,58 +1,96 @@
-"""FED-PUB's network: a GCN whose weight matrices have personal masks."""
+"""FED-PUB's network: any other one, whose weight matrices have personal masks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
 
-from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.ops import glorot
 
 if TYPE_CHECKING:
-    from fgl_repro.nn.models.model import Params
-    from fgl_repro.nn.view import View
+    import numpy as np
 
-MASK_OF = {"W1": "M1", "W2": "M2", "W3": "M3"}
-"""Name of the mask of each masked weight; biases have none."""
+    from fgl_repro.federation.world import UnionGraph
+    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.view import View, Views
+
+
+def mask_of(name: str) -> str:
+    """Name of the mask of a weight matrix: ``M1`` for ``W1``."""
+    return f"M{name[1:]}"
 
 
 @dataclass(frozen=True)
-class MaskedGCN(GCN):
-    """Every weight matrix W is used as W * mu; parameters are the GCN's and the masks ``M1 M2 M3``.
+class Masked:
+    """Every weight matrix W of ``network`` is used as W * mu; parameters are the network's and the masks ``M1 M2 ...``.
 
-    Training, that is a pass with a dropout stream, takes the plain product; any other pass zeroes it where |mu| is
-    below the ``threshold``.
+    Vectors, biases and attention's scores, have no masks. Training, that is a pass with a dropout stream, takes the
+    plain product; any other pass zeroes it where |mu| is below the ``threshold``.
     """
 
+    network: Model
     threshold: float = 0.0
 
+    @property
+    def num_features(self) -> int:
+        return self.network.num_features
+
+    @property
+    def num_classes(self) -> int:
+        return self.network.num_classes
+
+    @property
+    def fanout(self) -> int:
+        return self.network.fanout
+
+    @property
+    def test_fanout(self) -> int:
+        return self.network.test_fanout
+
+    @property
+    def linear(self) -> bool:
+        return self.network.linear
+
+    @property
+    def depth(self) -> int:
+        return self.network.depth
+
     def init(self, rng: Generator) -> Params:
-        """The masked classifier is Xavier-uniform, its bias too (as a 1 x C matrix); convolutions as in the GCN."""
-        single = super().init(rng)
-        hidden, classes = single["W3"].shape
-        return single | {"W3": glorot((hidden, classes), rng), "b3": glorot((1, classes), rng).squeeze(0)}
+        """A masked linear classifier is Xavier-uniform, its bias too (as a 1 x C matrix); all else as unmasked."""
+        single = self.network.init(rng)
+        if not self.linear:
+            return single
+        weight, bias = f"W{self.depth}", f"b{self.depth}"
+        hidden, classes = single[weight].shape
+        return single | {weight: glorot((hidden, classes), rng), bias: glorot((1, classes), rng).squeeze(0)}
 
     def masks(self, weights: Params) -> Params:
         """Masks of these weights at the start: ones."""
-        return {mask: torch.ones_like(weights[name]) for name, mask in MASK_OF.items()}
+        return {mask_of(name): torch.ones_like(value) for name, value in weights.items() if value.dim() == 2}
 
     def weights(self, params: Params, training: bool) -> Params:
-        """The GCN's weights as they are used, ``[K, ...]``; what has no masks any more stays as it is."""
-        out = {name: value for name, value in params.items() if name not in MASK_OF.values()}
-        for name, mask in MASK_OF.items():
-            if mask in params:
-                product = params[name] * params[mask]
-                out[name] = product if training else product.masked_fill_(params[mask].abs() < self.threshold, 0.0)
+        """The network's weights as they are used, ``[K, ...]``; what has no masks any more stays as it is."""
+        out: Params = {}
+        for name, value in params.items():
+            mask = params.get(mask_of(name)) if name[0] == "W" else None
+            if mask is not None:
+                product = value * mask
+                value = product if training else product.masked_fill_(mask.abs() < self.threshold, 0.0)
+            if name[0] != "M":
+                out[name] = value
         return out
 
-    def first(self, params: Params, view: View) -> Tensor:
-        return super().first(self.weights(params, training=True), view)
+    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
+        return self.network.view(views, graph, rows)
 
-    def embed(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        return super().embed(self.weights(params, rng is not None), view, rng, first)
+    def first(self, params: Params, view: Any) -> Tensor:
+        return self.network.first(self.weights(params, training=True), view)
 
-    def __call__(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        return super().__call__(self.weights(params, rng is not None), view, rng, first)
+    def embed(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
+        return self.network.embed(self.weights(params, rng is not None), view, rng, first)
+
+    def __call__(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
+        return self.network(self.weights(params, rng is not None), view, rng, first)

@@ -1,9 +1,10 @@
 """FED-PUB: personal weight masks, and a mean of its own for every client, weighted by functional similarity.
 
-Paper: Baek et al., "Personalized Subgraph Federated Learning", ICML 2023. Every weight matrix W of the GCN has a mask
-mu of its shape; the model is W * mu. Training uses the plain product; evaluation, and the functional embedding, zero
-the mask entries with |mu| < l1. After local training the server feeds one random graph (five blocks of an
-Erdos-Renyi graph, Gaussian features) through each model; e_k is the mean of the second convolution's output:
+Paper: Baek et al., "Personalized Subgraph Federated Learning", ICML 2023. Every weight matrix W of the GCN (or another
+network: its last layer that sees neighbours is then meant below) has a mask mu of its shape; the model is W * mu.
+Training uses the plain product; evaluation, and the functional embedding, zero the mask entries with |mu| < l1. After
+local training the server feeds one random graph (five blocks of an Erdos-Renyi graph, Gaussian features) through each
+model; e_k is the mean of the second convolution's output:
 
     S_ij = cos(e_i, e_j),   alpha_ij = softmax_j(tau * S_ij),   theta_i <- sum_j alpha_ij theta_j.
 
@@ -41,6 +42,7 @@ import numpy as np
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import label_correlation
@@ -89,7 +91,6 @@ class FedPub(Method[State]):
     name: ClassVar[str] = "fedpub"
     display: ClassVar[str] = "FED-PUB"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
-    models: ClassVar[tuple[str, ...]] = ("gcn",)
     least: ClassVar[dict[str, float]] = {"tau": 0, "l1": 0, "l2": 0}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "similarity": ("function", "parameter", "gradient", "updates", "label"),
@@ -107,7 +108,7 @@ class FedPub(Method[State]):
     def start(self, model: Model, seed: int) -> Start:
         if not self.masks:
             return super().start(model, seed)
-        network = masked.MaskedGCN(**vars(model), threshold=self.l1)
+        network = masked.Masked(model, self.l1)
         weights = network.init(torch_rng("init", seed))
         return Start(network, weights, network.masks(weights))
 
@@ -122,10 +123,10 @@ class FedPub(Method[State]):
 
     def shared_graph(self, clients: Clients, state: State) -> Turn:
         """The server draws the random graph and sends it."""
-        size, device = clients.model.num_features, clients.samples.device
-        drawn = random_graph.random_graph(clients.count, size, clients.seed, device, self.random_graph)
-        sent, state.shared = drawn
-        return Turn(down=sent)
+        graph = random_graph.drawn(clients.model.num_features, clients.seed, self.random_graph)
+        copies = UnionGraph.copies(graph, clients.count)
+        state.shared = clients.model.view(clients.views, copies, np.arange(copies.num_nodes))
+        return Turn(down=random_graph.Probe.of(graph, clients.count, clients.views.device))
 
     def publish(self, clients: Clients, state: State) -> Message:
         return Download(clients.params, self.sent_masks(clients))
@@ -155,7 +156,7 @@ class FedPub(Method[State]):
         embedding = self.embedding(clients, state)
         if self.variant == "release" or not self.masks:
             return Upload(clients.params, self.sent_masks(clients), embedding)
-        assert isinstance(clients.model, masked.MaskedGCN)
+        assert isinstance(clients.model, masked.Masked)
         product = clients.model.weights(clients.trained, training=True)
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 

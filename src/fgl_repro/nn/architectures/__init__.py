@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option
@@ -19,6 +20,7 @@ class Architecture(Option):
 
     Attributes:
         network: Module and class of the stacked network, which takes d, C and the fields below by name.
+        fixed: Further values that the network takes, which nobody chooses.
         hidden: Width H of the first hidden layer.
         dropout: Share of hidden values that training drops.
     """
@@ -26,6 +28,7 @@ class Architecture(Option):
     axis: ClassVar[str] = "model"
     revision: ClassVar[int] = 0
     network: ClassVar[str]
+    fixed: ClassVar[Mapping[str, Any]] = {}
 
     hidden: int = 128
     dropout: float = 0.5
@@ -37,5 +40,5 @@ class Architecture(Option):
 
     def build(self, num_features: int, num_classes: int) -> Model:
         """The stacked network for features of width d and C classes."""
-        model: Model = resolve_name(self.network)(num_features, num_classes, **asdict(self))
+        model: Model = resolve_name(self.network)(num_features, num_classes, **asdict(self), **self.fixed)
         return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
@@ -21,10 +21,32 @@ class Gcn(Architecture):
 
 @dataclass
 class Gcn2(Architecture):
-    """Two graph convolutions, of which the second gives the logits."""
+    """Graph convolutions alone, of which the last gives the logits.
+
+    Attributes:
+        layers: How many there are.
+    """
 
     name: ClassVar[str] = "gcn2"
-    network: ClassVar[str] = "fgl_repro.nn.models.gcn2:GCN2"
+    network: ClassVar[str] = "fgl_repro.nn.models.gcn:GCN"
+    fixed: ClassVar[dict[str, Any]] = {"linear": False}
+
+    layers: int = added(2)
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(2, "layers")
+
+
+@dataclass
+class Gat(Architecture):
+    """Two layers of graph attention with one head, of which the second gives the logits."""
+
+    name: ClassVar[str] = "gat"
+    network: ClassVar[str] = "fgl_repro.nn.models.gat:GAT"
+
+    hidden: int = 64
+    dropout: float = 0.0
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What the engine asks of an architecture, and what the two here share."""
+"""What the engine asks of an architecture, and what those here share."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from fgl_repro.nn.view import View, Views
 
 Params = dict[str, Tensor]
-
-CLASSIFIER = ("W3", "b3")
-"""The last, linear layer of both architectures; what is before it is the base."""
 
 
 class Model(Protocol):
@@ -41,6 +38,14 @@ class Model(Protocol):
     def test_fanout(self) -> int:
         """The same in validation and tests."""
 
+    @property
+    def linear(self) -> bool:
+        """Whether the last layer is a linear classifier, which sees no neighbours."""
+
+    @property
+    def depth(self) -> int:
+        """Number of the last layer with weights; names of weights end with their layer's number, from 1."""
+
     def init(self, rng: Generator) -> Params:
         """One network's initial weights, no client axis."""
 
@@ -51,20 +56,24 @@ class Model(Protocol):
         """First layer's output before its non-linearity and before any dropout."""
 
     def embed(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        """Embeddings of the view's rows ``[K, r, H]``; dropout when ``rng`` is given."""
+        """Output of the last layer that sees neighbours, ``[K, r, H]``: what a linear classifier reads, or the logits.
+
+        There is dropout when ``rng`` is given.
+        """
 
     def __call__(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
         """Logits of the view's rows ``[K, r, C]``; ``first`` spares the first layer where it is at hand."""
 
 
 @dataclass(frozen=True)
-class TwoLayer:
-    """Sizes of a network of two layers and a linear classifier, and how values get to its second layer.
+class Layered:
+    """Sizes of a network of layers, and how values get to its second one.
 
     Attributes:
         hidden: Width H of the first layer.
         dropout: Share of hidden values that training drops.
         fanout, test_fanout: As in :class:`Model`.
+        linear: As in :class:`Model`.
     """
 
     num_features: int
@@ -73,6 +82,12 @@ class TwoLayer:
     dropout: float = 0.5
     fanout: int = 0
     test_fanout: int = 0
+    linear: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Number of the last layer."""
+        return 2 + self.linear
 
     def first(self, params: Params, view: View) -> Tensor:
         """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
@@ -82,7 +97,7 @@ class TwoLayer:
         mapped = view.sparse(params["W1"].flatten(0, 1))
         if view.inner is not None:
             mapped = view.inner(mapped)
-        return mapped.view(view.num_clients, -1, self.hidden) + params["b1"].unsqueeze(1)
+        return mapped.view(view.num_clients, -1, mapped.shape[1]) + params["b1"].unsqueeze(1)
 
     def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
         """ReLU, and dropout when ``rng`` is given."""

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.nn import view as views_of
-from fgl_repro.nn.models.model import TwoLayer
+from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import fan_in, glorot, linear
 from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.nn.view import Padded, View, around, blocks, gathered
@@ -107,30 +107,32 @@ class DrawnMean:
 
 
 @dataclass(frozen=True)
-class SAGE(TwoLayer):
+class SAGE(Layered):
     """d -> H -> H/2 -> C: two mean-aggregating convolutions with root weights, ReLU and dropout between, then linear.
 
     A layer is ``[mean of neighbours | own] W + b`` (Hamilton et al., 2017, as in PyG's SAGEConv): the rows of W are the
     neighbour map above the root map. A node without neighbours has mean 0. Parameters, each with a leading client axis:
-    ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``.
+    ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``. Without
+    the ``linear`` classifier, d -> H -> C, the second convolution gives the logits.
     """
+
+    linear: bool = True
 
     @property
     def output(self) -> int:
         """Width of the embedding."""
-        return max(self.hidden // 2, 1)
+        return max(self.hidden // 2, 1) if self.linear else self.num_classes
 
     def init(self, rng: Generator) -> Params:
         """One model's initial weights (no client axis), all uniform with bound 1 / sqrt(fan-in of the map)."""
         d, h, o, c = self.num_features, self.hidden, self.output, self.num_classes
-        return {
+        out = {
             "W1": fan_in((2 * d, h), d, rng),
             "b1": fan_in((h,), d, rng),
             "W2": fan_in((2 * h, o), h, rng),
             "b2": fan_in((o,), h, rng),
-            "W3": fan_in((o, c), o, rng),
-            "b3": fan_in((c,), o, rng),
         }
+        return out | {"W3": fan_in((o, c), o, rng), "b3": fan_in((c,), o, rng)} if self.linear else out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
         """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
@@ -160,7 +162,8 @@ class SAGE(TwoLayer):
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
         """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
-        return linear(self.embed(params, view, rng, first), params["W3"], params["b3"])
+        found = self.embed(params, view, rng, first)
+        return linear(found, params["W3"], params["b3"]) if self.linear else found
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ class Source:
     """What all views of a union graph are cut from.
 
     Attributes:
-        mean: Row-normalised adjacency ``[N, N]``.
+        mean: Mean over the neighbours of each node ``[N, N]``; links count alike, whatever their weights.
         degree: Neighbours of each node ``[N]``.
         both: ``[A X | X]`` of every node ``[N, 2d]``, sparse, or dense and with a row of zeros ``[N + 1, 2d]``.
     """
@@ -220,7 +223,7 @@ class Source:
         self.graph, self.device = graph, device
         self.degree = np.diff(graph.adjacency.indptr).astype(np.float32)
         scale = sp.diags_array(1 / np.maximum(self.degree, 1), dtype=np.float32)
-        self.mean = sp.csr_matrix(scale @ graph.adjacency)
+        self.mean = sp.csr_matrix(scale @ (graph.adjacency != 0).astype(np.float32))
         own = graph.base.features[graph.node]
         self.both: Tensor | sp.csr_matrix
         self.both = sp.csr_matrix(sp.hstack([self.mean @ own, own], format="csr", dtype=np.float32))

@@ -1,0 +1,73 @@
+"""K graph attention networks as one stacked model (PyG's GAT of one head)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor
+
+from fgl_repro.nn.attention import Links
+from fgl_repro.nn.models.model import Layered
+from fgl_repro.nn.ops import glorot
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fgl_repro.federation.world import UnionGraph
+    from fgl_repro.nn.models.model import Params
+    from fgl_repro.nn.view import View, Views, WholeView
+
+
+@dataclass(frozen=True)
+class GAT(Layered):
+    """d -> H -> C: two layers of attention (Velickovic et al., 2018), ReLU and dropout between.
+
+    With h = x W, node i gets sum_j alpha_ij h_j + b over its neighbours j and itself, alpha the softmax over j of
+    LeakyReLU(s h_j + t h_i). Edges have no weights: one is there or not. Parameters, each with a leading client axis:
+    ``W1 [K, d, H]``, ``s1 t1 b1 [K, H]``, ``W2 [K, H, C]``, ``s2 t2 b2 [K, C]``. No neighbours are drawn.
+    """
+
+    def init(self, rng: Generator) -> Params:
+        """One model's initial weights (no client axis): Glorot, also of scores, and zero biases, as PyG's GATConv."""
+        out: Params = {}
+        for layer, shape in enumerate(((self.num_features, self.hidden), (self.hidden, self.num_classes)), 1):
+            scores = (glorot((1, shape[1]), rng).squeeze(0) for _ in range(2))
+            out |= {f"W{layer}": glorot(shape, rng), f"b{layer}": torch.zeros(shape[1])}
+            out |= dict(zip((f"s{layer}", f"t{layer}"), scores, strict=True))
+        return out
+
+    def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
+        """All nodes and their links, and those of the ``rows``."""
+        return views.whole(graph, rows, Links.of)
+
+    def first(self, params: Params, view: View) -> Tensor:
+        """Features through the first map, at all nodes, ``[K, n1, H]``."""
+        return super().first({**params, "b1": torch.zeros_like(params["b1"])}, view)
+
+    def embed(
+        self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
+    ) -> Tensor:
+        return self(params, view, rng, first)
+
+    def __call__(
+        self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
+    ) -> Tensor:
+        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        mapped = self.first(params, view) if first is None else first
+        hidden = self.attended(params, 1, mapped, view.step)
+        mapped = torch.bmm(self.activated(hidden, rng), params["W2"])
+        return self.attended(params, 2, mapped, view.outer, view.pick)
+
+    def attended(self, params: Params, layer: int, mapped: Tensor, links: Links, pick: Tensor | None = None) -> Tensor:
+        """A layer's output ``[K, r, F]`` from the mapped values of all nodes ``[K, n1, F]``.
+
+        Args:
+            pick: Slots of the nodes that look around, int64 ``[K * r]``; None: all of them.
+        """
+        source, target = (torch.bmm(mapped, params[f"{x}{layer}"].unsqueeze(2)).flatten() for x in "st")
+        if pick is not None:
+            target = target.index_select(0, pick)
+        found = links.attend(mapped.flatten(0, 1), source, target)
+        return found.view(mapped.shape[0], -1, mapped.shape[2]) + params[f"b{layer}"].unsqueeze(1)

@@ -1,0 +1,71 @@
+"""Every model trains with every method that takes it, and keeps clients apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro import config as configs
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import first_uploads, tampered
+from support.runs import make_config
+
+refused: dict[tuple[str, str], str] = {}
+MODELS = sorted(set(registry.options("model")) - {"auto"})
+
+
+def carried() -> Iterator[tuple[str, str]]:
+    """Models beside a method's own: those of the contract tests that run every method."""
+    for method, cls in sorted(registry.options("method").items()):
+        for model in MODELS:
+            try:
+                configs.build({"model.fanout": 0} if "halves" in model else {}, method=method, model=model)
+            except UserError as error:
+                refused[method, model] = str(error)
+                continue
+            if model != (cls.models or ("gcn",))[0]:
+                yield method, model
+
+
+PAIRS = [pytest.param(*pair, id="-".join(pair)) for pair in carried()]
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
+
+
+def config_of(method: str, model: str) -> configs.Config:
+    small = make_config(method, registry.options("method")[method].variants[0])
+    chosen = registry.option("model", model)(hidden=8, dropout=0.5)
+    small.model = configs.check(configs.Config(**{**vars(small), "model": chosen})).model
+    return small
+
+
+@pytest.mark.parametrize(("method", "model"), PAIRS)
+def test_two_rounds_on_a_toy_graph(method: str, model: str, world: World) -> None:
+    training, metrics, _ = federate(config_of(method, model), world, torch.device("cpu"))
+    assert np.isfinite(training.curves["loss"]).all()
+    assert metrics["new_client"]["last"]["accuracy"] is not None
+
+
+def test_what_does_not_go_together_is_refused_in_a_sentence() -> None:
+    for (method, model), said in refused.items():
+        assert said.startswith(f"model={model} cannot carry method={method}: "), said
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_clients_weights_depend_on_its_own_data_only(model: str, world: World) -> None:
+    config = config_of("fedavg", model)
+    before, after = (first_uploads(w, config) for w in (world, tampered(world, client=0)))
+    for name, tensor in before.items():
+        assert torch.equal(tensor[1:], after[name][1:]), name
+    assert any(not torch.equal(tensor[0], after[name][0]) for name, tensor in before.items())

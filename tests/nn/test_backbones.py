@@ -1,0 +1,132 @@
+"""Backbones that more than one method trains, against PyG's, client by client: logits and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import models
+
+from fgl_repro import config as configs
+from fgl_repro.core.registry import option
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import UnionGraph
+from fgl_repro.nn import view as view_module
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.view import Views
+
+Names = Mapping[str, tuple[nn.Parameter, ...]]
+"""PyG's parameters of each stacked tensor, those of maps one above the other where there are two."""
+
+
+def gcn(layers: int) -> Callable[[int, int], tuple[nn.Module, Names]]:
+    def build(d: int, c: int) -> tuple[nn.Module, Names]:
+        net = models.GCN(d, 8, layers, c)
+        return net, named({"W": "lin.weight", "b": "bias"}, net.convs)
+
+    return build
+
+
+def gat(d: int, c: int) -> tuple[nn.Module, Names]:
+    net = models.GAT(d, 8, 2, c)
+    return net, named({"W": "lin.weight", "s": "att_src", "t": "att_dst", "b": "bias"}, net.convs)
+
+
+def named(own: Mapping[str, str], layers: Any) -> Names:
+    return {
+        f"{name}{number}": tuple(layer.get_parameter(path) for path in paths.split("|"))
+        for number, layer in enumerate(layers, 1)
+        for name, paths in own.items()
+    }
+
+
+BACKBONES: dict[str, tuple[str, dict[str, Any], Callable[[int, int], tuple[nn.Module, Names]]]] = {
+    "gcn2": ("gcn2", {}, gcn(2)),
+    "gcn3": ("gcn2", {"layers": 3}, gcn(3)),
+    "gcn4": ("gcn2", {"layers": 4}, gcn(4)),
+    "gat": ("gat", {}, gat),
+}
+
+
+def copied(single: Params, names: Names) -> None:
+    """Give PyG's network one client's weights."""
+    for name, targets in names.items():
+        parts = single[name].detach().chunk(len(targets))
+        for target, part in zip(targets, parts, strict=True):
+            target.data = (part.T if name[0] == "W" else part).reshape(target.shape).contiguous()
+
+
+def gradients(names: Names) -> Params:
+    """PyG's, in the shapes of one client's tensors."""
+    out = {}
+    for name, targets in names.items():
+        parts = [target.grad for target in targets]
+        out[name] = torch.cat([part.T if name[0] == "W" else part.flatten() for part in parts])  # type: ignore
+    return out
+
+
+@pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_logits_and_gradients_are_those_of_pyg(
+    backbone: str, toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
+    rng = np.random.default_rng(1)
+    nodes = [np.sort(rng.choice(120, size, replace=False)) for size in (50, 31, 40)]
+    graph = UnionGraph.induced(toy_graph, nodes)
+    rows = np.sort(rng.choice(graph.num_nodes, 37, replace=False))
+    name, fields, make = BACKBONES[backbone]
+    d, c = toy_graph.num_features, toy_graph.num_classes
+    model = option("model", name)(**{"hidden": 8, "dropout": 0.0, **fields}).build(d, c)
+    single = model.init(torch_rng("init", 0))
+    params = {name: torch.randn(3, *value.shape).requires_grad_() for name, value in single.items()}
+    view = model.view(Views(torch.device("cpu")), graph, rows)
+    logits = model(params, view)
+    assert logits.shape[:2] == view.mask.shape
+    torch.testing.assert_close(model(params, view, first=model.first(params, view)), logits)
+    target = torch.randn(len(rows), c)
+    flat = logits.flatten(0, 1)[view.slots]
+    (flat * target).sum().backward()
+    x = torch.from_numpy(toy_graph.features.toarray())
+    for k in range(3):
+        start, stop = graph.ptr[k], graph.ptr[k + 1]
+        block = graph.adjacency[start:stop, start:stop].tocoo()
+        edges = torch.from_numpy(np.stack([block.row, block.col])).long()
+        net, names = make(d, c)
+        assert {n: sum(p.numel() for p in found) for n, found in names.items()} == {
+            n: value.numel() for n, value in single.items()
+        }
+        copied({n: value[k] for n, value in params.items()}, names)
+        mine = (rows >= start) & (rows < stop)
+        out = net(x[graph.node[start:stop]], edges)[rows[mine] - start]
+        torch.testing.assert_close(flat[mine], out, atol=1e-5, rtol=1e-5)
+        (out * target[mine]).sum().backward()
+        for n, expected in gradients(names).items():
+            torch.testing.assert_close(own_gradient(params[n], k), expected, atol=1e-5, rtol=1e-4)
+
+
+def own_gradient(stacked: Tensor, client: int) -> Tensor:
+    assert stacked.grad is not None
+    return stacked.grad[client]
+
+
+def test_layers_of_a_gcn_begin_as_in_pyg() -> None:
+    """A GCN of 64 hidden units on Cora is 368,924 bytes (O-pFGL, section on communication)."""
+    single = option("model", "gcn2")(hidden=64).build(1433, 7).init(torch_rng("init", 0))
+    assert sum(4 * value.numel() for value in single.values()) == 368_924
+    deep = option("model", "gcn2")(hidden=16, layers=3).build(20, 5).init(torch_rng("init", 0))
+    assert [deep[f"W{n}"].shape for n in (1, 2, 3)] == list(pairwise([20, 16, 16, 5]))
+
+
+def test_layers_of_a_gcn_are_no_news_to_older_records() -> None:
+    assert configs.science(configs.build(dataset="cora", model="gcn2"))["model"] == {
+        "name": "gcn2",
+        "hidden": 64,
+        "dropout": 0.0,
+    }

@@ -179,7 +179,7 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     pins = list((tmp_path / "cache" / "graphs").glob("blocks-raw-*.json"))
     assert [json.loads(pin.read_text())["nodes"] for pin in pins] == [120]
 
-    missing = shell.table("missing", "mine/1").splitlines()
+    missing = [line for line in shell.table("missing", "mine/1").splitlines() if line.startswith("python")]
     assert len(missing) == 6, "two of eight runs are done"
     assert all("--config-dir" in line for line in missing)
     shell.table("run", "mine/1", "--jobs", "2")

@@ -49,14 +49,12 @@ if TYPE_CHECKING:
     from fgl_repro.fl.optim import Optimiser
     from fgl_repro.fl.steps import LocalStep, Loss
     from fgl_repro.nn import ops
-    from fgl_repro.nn.models import gcn2
-    from fgl_repro.nn.models.gcn2 import GCN2
+    from fgl_repro.nn.models import gcn
+    from fgl_repro.nn.models.gcn import GCN
     from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View
 else:
-    optim, steps, ops, gcn2 = (
-        lazy(f"fgl_repro.{name}") for name in ("fl.optim", "fl.steps", "nn.ops", "nn.models.gcn2")
-    )
+    optim, steps, ops, gcn = (lazy(f"fgl_repro.{name}") for name in ("fl.optim", "fl.steps", "nn.ops", "nn.models.gcn"))
 
 
 @dataclass
@@ -83,7 +81,7 @@ class State:
         optimisers: Of ``shared`` and of ``own``.
     """
 
-    encoder: GCN2
+    encoder: GCN
     shared: Params
     classes: Tensor
     own: Params
@@ -138,7 +136,7 @@ class FedSpray(Method[State]):
     def state(self, clients: Clients) -> State:
         world, device, classes = clients.world, clients.samples.device, clients.model.num_classes
         rng, every = torch_rng("spray", clients.seed), np.arange(world.graph.num_nodes)
-        encoder = gcn2.GCN2(clients.model.num_features, classes, hidden=self.width, dropout=0.0)
+        encoder = gcn.GCN(clients.model.num_features, classes, hidden=self.width, dropout=0.0, linear=False)
         shapes = {"W1": (encoder.num_features, self.width), "W2": (self.width, classes), "Wa": (self.width, classes)}
         drawn = {name: ops.fan_in(shape, shape[1], rng) for name, shape in shapes.items()}
         drawn |= {f"b{name[1]}": ops.fan_in(shape[1:], shape[1], rng) for name, shape in shapes.items()}

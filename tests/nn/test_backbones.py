@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import models
+from torch_geometric import transforms
+from torch_geometric.data import Data
+from torch_geometric.nn import APPNP, SGConv, SSGConv, models
+from torch_geometric.utils import add_remaining_self_loops
 
 from fgl_repro import config as configs
 from fgl_repro.core.registry import option
@@ -21,6 +24,7 @@ from fgl_repro.nn import view as view_module
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import Views
 
+LINEAR = {"W": "weight", "b": "bias"}
 Names = Mapping[str, tuple[nn.Parameter, ...]]
 """PyG's parameters of each stacked tensor, those of maps one above the other where there are two."""
 
@@ -38,6 +42,45 @@ def gat(d: int, c: int) -> tuple[nn.Module, Names]:
     return net, named({"W": "lin.weight", "s": "att_src", "t": "att_dst", "b": "bias"}, net.convs)
 
 
+def sage(d: int, c: int) -> tuple[nn.Module, Names]:
+    net = models.GraphSAGE(d, 8, 2, c)
+    return net, named({"W": "lin_l.weight|lin_r.weight", "b": "lin_l.bias"}, net.convs)
+
+
+def sgc(steps: int) -> Callable[[int, int], tuple[nn.Module, Names]]:
+    def build(d: int, c: int) -> tuple[nn.Module, Names]:
+        net = SGConv(d, c, K=steps)
+        return net, named(LINEAR, [net.lin])
+
+    return build
+
+
+def ssgc(d: int, c: int) -> tuple[nn.Module, Names]:
+    net = SSGConv(d, c, alpha=0.2, K=3)
+    return net, named(LINEAR, [net.lin])
+
+
+def appnp(d: int, c: int) -> tuple[nn.Module, Names]:
+    class Net(nn.Sequential):
+        def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+            found: Tensor = APPNP(2, 0.1)(super().forward(x), edges)
+            return found
+
+    net = Net(nn.Linear(d, 8), nn.ReLU(), nn.Linear(8, c))
+    return net, named(LINEAR, net[::2])
+
+
+def sign(d: int, c: int) -> tuple[nn.Module, Names]:
+    class Net(nn.Sequential):
+        def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+            looped = add_remaining_self_loops(edges, num_nodes=len(x))[0]
+            data = transforms.SIGN(2)(Data(x=x, edge_index=looped))
+            return super().forward(torch.cat([data.x, data.x1, data.x2], 1))
+
+    net = Net(nn.Linear(3 * d, 8), nn.ReLU(), nn.Linear(8, c))
+    return net, named(LINEAR, net[::2])
+
+
 def named(own: Mapping[str, str], layers: Any) -> Names:
     return {
         f"{name}{number}": tuple(layer.get_parameter(path) for path in paths.split("|"))
@@ -51,6 +94,12 @@ BACKBONES: dict[str, tuple[str, dict[str, Any], Callable[[int, int], tuple[nn.Mo
     "gcn3": ("gcn2", {"layers": 3}, gcn(3)),
     "gcn4": ("gcn2", {"layers": 4}, gcn(4)),
     "gat": ("gat", {}, gat),
+    "graphsage": ("graphsage", {}, sage),
+    "sgc2": ("sgc", {"steps": 2}, sgc(2)),
+    "sgc4": ("sgc", {"steps": 4}, sgc(4)),
+    "ssgc": ("ssgc", {"steps": 3, "teleport": 0.2}, ssgc),
+    "appnp": ("appnp", {}, appnp),
+    "sign": ("sign", {}, sign),
 }
 
 

@@ -92,6 +92,10 @@ class State:
     place: Tensor
     optimisers: list[Optimiser]
 
+    def encoded(self, view: View) -> Tensor:
+        """e(x) of nodes without neighbours ``[K, r, H]``."""
+        return self.encoder.activated(self.encoder.first(self.shared, view), None)
+
 
 @dataclass
 class FedSpray(Method[State]):
@@ -203,7 +207,7 @@ class FedSpray(Method[State]):
 
     def target(self, state: State) -> tuple[Tensor, Tensor]:
         """Log tau of all nodes ``[K, n, C]``, and which are reliable, 1.0 or 0.0 ``[K, n]``."""
-        hidden = state.encoder.embed(state.shared, state.alone)
+        hidden = state.encoded(state.alone)
         pi = torch.softmax(ops.linear(hidden, state.shared["W2"], state.shared["b2"]), -1)
         structure = pi @ state.classes
         structure.flatten(0, 1)[state.place] = self.proxies(state).flatten(0, 1)[state.trains.slots]
@@ -218,7 +222,7 @@ class FedSpray(Method[State]):
 
     def own_loss(self, state: State, said: Tensor) -> Tensor:
         """What e, a, b and Q are trained on ``[K]``, with the GNN's log-softmax at training nodes ``[K, r, C]``."""
-        hidden = state.encoder.embed(state.shared, state.trains)
+        hidden = state.encoded(state.trains)
         plain = torch.log_softmax(ops.linear(hidden, state.shared["W2"], state.shared["b2"]), -1)
         wrong = -plain.gather(-1, state.trains.labels.unsqueeze(-1)).squeeze(-1)
         structured = ops.linear(hidden + self.proxies(state), state.shared["Wa"], state.shared["ba"])

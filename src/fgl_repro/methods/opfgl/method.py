@@ -22,6 +22,9 @@ Variants:
     release  pooled squares of a class are divided by N_c - K_c, K_c clients have it; two counts a class go up
     paper    divided by N_c - 1, the unbiased variance; one count
 
+Any backbone does. GCNs, SGC, SSGC, APPNP and SIGN normalise the surrogate's link weights; GraphSAGE and GAT read no
+weights, so that all links that are there (0.01 or more: nearly all) count alike.
+
 Known differences: the code's stage 1 passes gradients into the surrogate's features, which nobody reads; random draws.
 Its learnt links are a hub structure that rounding moves: the same code on another machine differs by a point.
 Hyper-parameters by data set and partition are those of the released scripts. Ablations: ``distill`` none, fixed or
@@ -136,7 +139,7 @@ class OpFGL(Method[State]):
     name: ClassVar[str] = "opfgl"
     display: ClassVar[str] = "O-pFGL"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
-    models: ClassVar[tuple[str, ...]] = ("gcn2",)
+    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "gat", "graphsage", "sgc", "ssgc", "appnp", "sign")
     batched: ClassVar[bool] = False
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "distill": ("node", "fixed", "none"),

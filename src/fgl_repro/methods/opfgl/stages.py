@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,24 +15,46 @@ from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage, fine_tuning
 from fgl_repro.fl.steps import LocalStep, Step
 from fgl_repro.methods.opfgl.labels import distillation
+from fgl_repro.nn.view import DeepView, Padded, View, Views
 
 if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.opfgl.method import OpFGL, State
-    from fgl_repro.nn.view import View
+    from fgl_repro.methods.opfgl.surrogate import Surrogate
+
+
+class SmallViews(Views):
+    """Views of a surrogate graph: convolutions as dense products, which so few nodes are faster with."""
+
+    def __init__(self, small: Surrogate) -> None:
+        super().__init__(small.features.device)
+        self.small = small
+
+    def of(self, graph: UnionGraph, rows: np.ndarray, layers: int = 2) -> View:
+        around = self.small.normalised
+        inputs = around @ self.small.features
+
+        def first(weight: Tensor, bias: Tensor) -> Tensor:
+            return (inputs @ weight[0]).unsqueeze(0) + bias.unsqueeze(1)
+
+        def step(values: Tensor) -> Tensor:
+            return around @ values
+
+        rest: dict[str, Any] = dict(Padded.of(rows, graph).tensors(graph, self.device))
+        return DeepView(dense=first, sparse=None, inner=None, outer=step, between=(step,) * (layers - 2), **rest)
 
 
 def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
     """Stage 1. All clients train the same model on the same graph, so one is trained, and each keeps its own check."""
     small = state.surrogate
     assert small is not None
-    around, labels = small.normalised, small.labels
-    inputs = around @ small.features
+    graph = small.union()
+    view = clients.model.view(SmallViews(small), graph, np.arange(graph.num_nodes))
     params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
 
     def loss(step: Step) -> Tensor:
-        hidden = torch.relu(inputs @ params["W1"][0] + params["b1"])
-        return F.cross_entropy(around @ (hidden @ params["W2"][0]) + params["b2"], labels).view(1)
+        return F.cross_entropy(clients.model(params, view)[0], small.labels).view(1)
 
     rules = clients.protocol
     stage = Stage(

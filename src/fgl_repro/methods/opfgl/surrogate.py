@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.opfgl.statistics import Pooled
@@ -34,6 +38,19 @@ class Surrogate:
     def normalised(self) -> Tensor:
         """D^-1/2 (A + I) D^-1/2, ``[M, M]``."""
         return normalised(self.links)
+
+    def union(self) -> UnionGraph:
+        """The graph as that of one client, with the links' weights in the adjacency."""
+        count = len(self.labels)
+        base = Graph(
+            name="surrogate",
+            features=sp.csr_matrix(self.features.cpu().numpy()),
+            adjacency=sp.csr_matrix(self.links.cpu().numpy()),
+            labels=self.labels.cpu().numpy(),
+            num_classes=int(self.labels.max()) + 1,
+            original_id=np.arange(count, dtype=np.int32),
+        )
+        return UnionGraph(base, np.arange(count), np.array([0, count]), base.adjacency)
 
     @property
     def size(self) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import added, unknown
 from fgl_repro.nn.architectures import Architecture
+
+if TYPE_CHECKING:
+    from fgl_repro.nn.models.model import Model
 
 
 @dataclass
@@ -50,6 +54,99 @@ class Gat(Architecture):
 
 
 @dataclass
+class Sgc(Architecture):
+    """A linear map of features averaged over neighbours ``steps`` times; ``hidden`` and ``dropout`` say nothing.
+
+    Attributes:
+        steps: Power K of the normalised adjacency.
+    """
+
+    name: ClassVar[str] = "sgc"
+    network: ClassVar[str] = "fgl_repro.nn.models.decoupled:Averaging"
+    maps: ClassVar[int] = 1
+
+    hidden: int = 64
+    dropout: float = 0.0
+    steps: int = 2
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(1, "steps")
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of each power of the adjacency, from 0."""
+        return (*[0.0] * self.steps, 1.0)
+
+    def build(self, num_features: int, num_classes: int) -> Model:
+        own = {"weights": self.weights, "maps": self.maps, "relu": getattr(self, "relu", True)}
+        model: Model = resolve_name(self.network)(num_features, num_classes, self.hidden, self.dropout, **own)
+        return model
+
+
+@dataclass
+class Ssgc(Sgc):
+    """As SGC with a mean over all powers up to K, in which a node's own features weigh more.
+
+    Attributes:
+        teleport: Weight of the own features; the powers share the rest.
+    """
+
+    name: ClassVar[str] = "ssgc"
+
+    teleport: float = 0.1
+
+    def check(self) -> None:
+        super().check()
+        if not 0 <= self.teleport <= 1:
+            raise UserError(f"model.teleport={self.teleport} must lie in [0, 1].")
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return (self.teleport, *[(1 - self.teleport) / self.steps] * self.steps)
+
+
+@dataclass
+class Appnp(Ssgc):
+    """Two linear maps, whose logits are averaged over neighbours by a walk that goes back to its start.
+
+    Attributes:
+        teleport: Probability of going back at each of the ``steps``.
+        relu: Whether there is a ReLU between the maps.
+    """
+
+    name: ClassVar[str] = "appnp"
+    maps: ClassVar[int] = 2
+
+    relu: bool = True
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        go = 1 - self.teleport
+        return (*(self.teleport * go**k for k in range(self.steps)), go**self.steps)
+
+
+@dataclass
+class Sign(Architecture):
+    """Two linear maps, of features and their averages over neighbours side by side.
+
+    Attributes:
+        steps: How often features are averaged at most.
+    """
+
+    name: ClassVar[str] = "sign"
+    network: ClassVar[str] = "fgl_repro.nn.models.decoupled:SIGN"
+
+    hidden: int = 64
+    dropout: float = 0.0
+    steps: int = 2
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(1, "steps")
+
+
+@dataclass
 class Sage(Architecture):
     """GraphSAGE with layers of width H and H / 2, which add neighbours and own features.
 
@@ -67,6 +164,17 @@ class Sage(Architecture):
     def check(self) -> None:
         super().check()
         self.at_least(0, "fanout", "test_fanout")
+
+
+@dataclass
+class GraphSage(Sage):
+    """GraphSAGE whose second layer gives the logits."""
+
+    name: ClassVar[str] = "graphsage"
+    fixed: ClassVar[dict[str, Any]] = {"linear": False}
+
+    hidden: int = 64
+    dropout: float = 0.0
 
 
 @dataclass

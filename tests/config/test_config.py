@@ -264,7 +264,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("protocol.ddof=-1", "protocol.ddof=-1 is out of range: give at least 0."),
         ("dataset.revision=2", "dataset.revision does not exist: the keys of dataset are features, component."),
         ("dataset.features=bag", "dataset.features=bag is unknown: choose row or raw."),
-        ("setting=plain setting.crop=0.5", "setting.crop does not exist: the keys of setting are focus."),
+        ("setting=plain setting.crop=0.5", "setting.crop does not exist: the keys of setting are focus, by_class."),
         ("setting.target=1", "setting.target does not exist: the keys of setting are focus, hops."),
         ("setting.focus=nope", "setting.focus=nope is unknown: choose seen_graph, unseen_node"),
         ("partitioner.alpha=1", "partitioner.alpha does not exist: the keys of partitioner are clients."),

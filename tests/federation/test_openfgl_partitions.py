@@ -32,7 +32,7 @@ def test_like_communities_are_one_client_and_most_edges_stay(real_graph: Callabl
 
 def test_label_skew_leaves_every_client_some_nodes_of_few_classes(real_graph: Callable[..., Graph]) -> None:
     graph = real_graph("actor", "raw", "whole")
-    found = worlds.membership("opfgl_dirichlet", graph, 10, seed=42)
+    found = OpfglDirichlet(10).divide(graph, 10, 42)
     assert min(found.sizes) >= 5
     assert leaning(graph, found.nodes) > 0.8
     even = OpfglDirichlet(10, alpha=100.0).divide(graph, 10, 42)

@@ -69,7 +69,7 @@ def test_measures_by_hand(world: World) -> None:
     predicted = graph.labels[rows].copy()
     predicted[[2, 3]] = (predicted[[2, 3]] + 1) % 4
     hit = predicted == graph.labels[rows]
-    found = metrics.measure(Probe("p", graph, rows, "clients", histogram=True), predicted)
+    found = metrics.measure(Probe("p", graph, rows, "clients", histogram=True, by_class=True), predicted)
     assert found["clients"] == [pytest.approx(2 / 3), 0.0, None]
     assert found["counts"] == [3, 1, 0]
     assert found["pooled"] == pytest.approx(0.5)
@@ -77,5 +77,9 @@ def test_measures_by_hand(world: World) -> None:
     classes = np.unique(graph.labels[rows])
     assert found["macro"] == pytest.approx(np.mean([hit[graph.labels[rows] == c].mean() for c in classes]))
     assert np.sum(found["predicted"], axis=1).tolist() == [3, 1, 0]
+    confusion = np.array(found["confusion"])
+    assert confusion.sum((1, 2)).tolist() == [3, 1, 0]
+    assert np.array_equal(confusion.sum(1), found["predicted"])
+    assert confusion.trace(axis1=1, axis2=2).sum() == hit.sum()
     assert metrics.measure(Probe("p", graph, rows), predicted)["accuracy"] == pytest.approx(0.5)
     assert metrics.measure(Probe("p", graph, rows[:0]), predicted[:0])["accuracy"] is None

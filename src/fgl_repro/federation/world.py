@@ -88,6 +88,7 @@ class Probe:
         rows: Union nodes whose predictions count, int64 ``[R]``, ascending; may be empty.
         average: ``pooled`` over rows, plain mean over ``clients``, or their mean weighted by ``nodes``, all of theirs.
         histogram: Whether it is also told how often each class is predicted.
+        by_class: Whether it is also told which class was predicted for which.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Probe:
     rows: np.ndarray
     average: Average = "pooled"
     histogram: bool = False
+    by_class: bool = False
 
     @property
     def counts(self) -> np.ndarray:

@@ -50,7 +50,8 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
     Returns:
         ``pooled`` (over rows), ``clients_mean`` (plain mean over clients that have rows), ``macro`` (mean recall over
         classes, rows pooled), ``clients`` (per client, None without rows), ``counts``, and ``accuracy``: the printed
-        one. Fractions; None where no row exists. If asked for, ``predicted``: rows predicted as each class, by client.
+        one. Fractions; None where no row exists. If asked for, ``predicted``: rows predicted as each class, by client,
+        and ``confusion``: rows by client, class and predicted class.
         Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies, and ``f1``, that of
         their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
     """
@@ -72,6 +73,11 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         table = np.zeros((probe.graph.num_clients, probe.graph.base.num_classes), dtype=np.int64)
         np.add.at(table, (owner, predicted), 1)
         out["predicted"] = table.tolist()
+    if probe.by_class:
+        shape = probe.graph.num_clients, probe.graph.base.num_classes, probe.graph.base.num_classes
+        confusion = np.zeros(shape, dtype=np.int64)
+        np.add.at(confusion, (owner, labels, predicted), 1)
+        out["confusion"] = confusion.tolist()
     if probe.average == "nodes":
         weight = np.diff(probe.graph.ptr) * (counts > 0)
         out["nodes_mean"] = _mean([c or 0.0 for c in clients], weight)

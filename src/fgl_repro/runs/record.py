@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
-LATER = ("predicted", "nodes_mean", "f1", "facts", "phases")
+LATER = ("predicted", "confusion", "nodes_mean", "f1", "facts", "phases")
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
@@ -50,6 +50,7 @@ class Measured(_Strict):
         clients: Of each client, ``[K]``.
         counts: Rows of each client, ``[K]``.
         predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
+        confusion: Rows by client, class and predicted class, ``[K, C, C]``, where the probe keeps them.
         nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
     """
 
@@ -60,6 +61,7 @@ class Measured(_Strict):
     clients: list[float | None]
     counts: list[int]
     predicted: list[list[int]] | None = None
+    confusion: list[list[list[int]]] | None = None
     nodes_mean: float | None = None
     f1: float | None = None
 

@@ -66,8 +66,8 @@ class OpfglDirichlet(Partitioner):
     nobody to give a class to, is thrown away.
 
     Attributes:
-        alpha: Concentration. O-pFGL's is lost with its formulas; it cites GHOST, whose 0.05 is our best guess
-            (OpenFGL's default: 10).
+        alpha: Concentration. O-pFGL's is lost with its formulas. It cites GHOST, who has 0.05 (OpenFGL's default: 10);
+            the yaml says what we take, and why.
         least: Nodes that every client must have.
     """
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from fgl_repro.core.schema import added
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import NoNewNodes, common
@@ -16,15 +17,22 @@ from fgl_repro.federation.world import Probe, UnionGraph, World
 
 @dataclass
 class Plain(NoNewNodes):
-    """The subgraph-FL benchmark of FED-PUB (ICML 2023) and most others."""
+    """The subgraph-FL benchmark of FED-PUB (ICML 2023) and most others.
+
+    Attributes:
+        by_class: Whether records hold which class was taken for which.
+    """
 
     name: ClassVar[str] = "plain"
+
+    by_class: bool = added(False)
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Probe ``seen_graph``; every node of a part belongs to its client, isolated ones too."""
         members = partitioner.divide(graph, partitioner.clients, split.seed)
         learned = common.training(graph, list(members.nodes), partitioner, split)
-        return common.as_world(learned, members, (common.seen_graph(learned),), {})
+        tests = replace(common.seen_graph(learned), by_class=self.by_class)
+        return common.as_world(learned, members, (tests,), {})
 
 
 @dataclass

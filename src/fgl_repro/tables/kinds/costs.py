@@ -1,0 +1,78 @@
+"""What a run costs, and how that grows: bytes, seconds, memory of the rows' runs (O-pFGL's Tables 26 to 28).
+
+``options.quantities`` are some of ``QUANTITIES``, each with the metric under which the reference says, in its notes,
+what the paper claims of it. At the end of a row stand the exponents with which a quantity grows in the nodes n of the
+graph, the clients K and the features d: least squares of logarithms over all data sets and client counts that ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgl_repro.data.catalog import facts
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.bytes import megabytes
+from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.results import Stat, columns_of, grid_text
+from fgl_repro.tables.spec import Cell, Row, TableSpec, place
+
+QUANTITIES: dict[str, Callable[[Record], float]] = {
+    "up": lambda record: sum(megabytes(record, phase, ("up",)) for phase in ("setup", "rounds")),
+    "down": lambda record: sum(megabytes(record, phase, ("down",)) for phase in ("setup", "rounds")),
+    "seconds": lambda record: record.seconds["train"],
+    "memory": lambda record: record.peak_memory_mb,
+}
+"""Megabytes (10^6) that one client sends and receives in all, seconds of training, peak megabytes of the process."""
+LEAST = 5
+"""Places below which three exponents and a factor cannot be fitted."""
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """A grid a quantity: rows down, places across, then exponents and claim."""
+    (panel,), wanted = spec.panels, len(spec.seeds)
+    rows: list[dict[str, Any]] = []
+    grids = []
+    for quantity, metric in dict(spec.option("quantities")).items():
+        lines = []
+        for row in spec.rows:
+            cells = [Cell(panel, row, *at) for at in spec.places]
+            found = [measured(spec, cell, protocol, source, str(quantity)) for cell in cells]
+            fitted = exponents(spec, found)
+            for cell, own in zip(cells, found, strict=True):
+                line = common.head(spec, protocol, cell) | {"quantity": quantity}
+                line |= columns_of(own, 6, "value", "std", "n_seeds") | {"wanted": wanted}
+                rows.append(line | {"fitted": fitted, "claim": claim(spec, row, str(metric))})
+            lines.append([row.label, *(told(own, 2, wanted) for own in found), fitted, claim(spec, row, str(metric))])
+        heads = ["method", *(place(*at) for at in spec.places), "grows as", "claim"]
+        grids.append(f"### {str(quantity).capitalize()}\n\n{grid_text(heads, lines)}")
+    return Content(rows, "\n\n".join(grids), sum(row["n_seeds"] >= wanted for row in rows), len(rows))
+
+
+def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
+    """Mean and std of a quantity over a cell's runs."""
+    return common.stat([QUANTITIES[quantity](record) for record in common.recorded(spec, cell, protocol, source)])
+
+
+def exponents(spec: TableSpec, found: list[Stat | None]) -> str:
+    """``n^0.5 K^-1.0 d^0.0``; empty where too few places have a number above 0, or do not tell the three apart."""
+    known = [(at, own.mean) for at, own in zip(spec.places, found, strict=True) if own and own.mean > 0]
+    sizes = [(1.0, np.log(facts(name).full_nodes), np.log(k), np.log(facts(name).features)) for (name, k), _ in known]
+    if len(known) < LEAST or np.linalg.matrix_rank(np.array(sizes)) < len(sizes[0]):
+        return ""
+    _, *powers = np.linalg.lstsq(np.array(sizes), np.log([value for _, value in known]), rcond=None)[0]
+    return " ".join(f"{name}^{round(float(power), 1) + 0.0:.1f}" for name, power in zip("nKd", powers, strict=True))
+
+
+def claim(spec: TableSpec, row: Row, metric: str) -> str:
+    """What the paper's text says that a quantity consists of, its formula being lost; empty where nothing is said."""
+    lines = reference.lines(spec.option("reference"))
+    notes = [line["note"] for line in lines if line["method"] == row.name and line["metric"] == metric]
+    said = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
+    return "" if said.startswith("formula lost") else said

@@ -1,0 +1,62 @@
+"""O-pFGL's tables that are no grid of accuracies: one client's rare classes, costs and how they grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.tables import artifact
+from fgl_repro.tables.kinds import costs
+from fgl_repro.tables.load import load
+from fgl_repro.tables.results import Stat
+from fgl_repro.tables.spec import Cell
+from support import helpers
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    return RecordStore(tmp_path / "records")
+
+
+def test_scores_of_a_rare_class(store: RecordStore) -> None:
+    """Class 1 of client 1: 10 of 20 found, 16 said; nobody ever says class 2."""
+    spec = load("opfgl/21")
+    cell = Cell(spec.panels[0], spec.rows[-1], "citeseer", 10)
+    own = [[0] * 6 for _ in range(6)]
+    own[1][1], own[1][0], own[0][1], own[2][0] = 10, 10, 6, 7
+    other = [[3] * 6 for _ in range(6)]
+    point = replace(helpers.measured(0.8), confusion=[other, own])
+    for seed in (0, 1, 2):
+        metrics = {"seen_graph": {"best": point, "last": point}}
+        store.save(helpers.record(spec.config(cell, "opfgl", seed), metrics=metrics))
+    content = artifact.make(spec, "opfgl", store).content
+    found = {(row["class"], row["metric"]): row for row in content.rows if row["name"] == "O-pFGL"}
+    assert [float(found[1, metric]["value"]) for metric in ("recall", "precision")] == [50.0, 62.5]
+    assert float(found[1, "f1_class"]["value"]) == pytest.approx(100 * 20 / 36, abs=1e-3)
+    assert [float(found[2, metric]["value"]) for metric in ("f1_class", "recall", "precision")] == [0, 0, 0]
+    assert all(row["printed"] for row in content.rows)
+    assert (content.done, content.wanted) == (6, 6 * len(spec.rows))
+
+
+def test_costs_are_summed_over_phases_and_their_growth_is_fitted(store: RecordStore) -> None:
+    spec = load("opfgl/26").narrow(methods=["opfgl"])
+    cell = Cell(spec.panels[0], spec.rows[0], "cora", 10)
+    sent = {"statistics": {"up": {"mean": 2_000_000}}, "rounds": {"up": {"x": 500_000}, "down": {"x": 1_000_000}}}
+    store.save(helpers.record(spec.config(cell, "opfgl", 0), bytes=sent))
+    content = artifact.make(spec, "opfgl", store).content
+    (up, down) = (row for row in content.rows if row["value"])
+    assert (float(up["value"]), float(down["value"]), up["fitted"]) == (2.5, 1.0, "")
+    assert "class-wise statistics" in up["claim"]
+    assert (content.done, content.wanted) == (0, 12)
+
+
+def test_exponents_are_those_that_the_numbers_have() -> None:
+    spec = load("opfgl/27")
+    sizes = {"cora": (2708, 1433), "citeseer": (3327, 3703), "pubmed": (19717, 500)}
+    grown = [Stat(3 * sizes[name][0] ** 1.5 * k**-0.5 * sizes[name][1], None, 3) for name, k in spec.places]
+    assert costs.exponents(spec, list(grown)) == "n^1.5 K^-0.5 d^1.0"
+    assert costs.exponents(spec, [*grown[:4], None, None]) == ""
+    assert costs.exponents(spec, [None] * 6) == ""

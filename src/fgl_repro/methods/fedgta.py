@@ -19,7 +19,7 @@ Variants:
 
 Known differences: G_j is one number a client either way. Features are not propagated beforehand (the code's GAMLP); any
 model does. What is judged is the protocol's to say: the code judges the mean after it came down, OpenFGL before.
-In one round the printed Cora row of O-pFGL's Table 1 is far below Standalone: results/opfgl/notes.
+O-pFGL's printed row for Cora is that of models after fewer local steps than validation takes: results/opfgl/notes.
 Tables: O-pFGL 1, 4, 5, 7.
 """
 

@@ -134,6 +134,7 @@ class Panel(Entries):
 
     Attributes:
         metric: What its numbers are means of; empty: the table's.
+        model: Its own option of ``conf/model``; a row's comes first.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Panel(Entries):
     probe: str
     reference: Printed | None = None
     metric: Annotated[str, _among(lambda: ("", *METRICS))] = ""
+    model: Annotated[str, _option("model")] | None = None
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ class TableSpec(Entries):
             clients=cell.clients,
             setting=_same_world(cell.panel.setting, tuple(panel.setting for panel in self.panels)),
             protocol=protocol,
-            model=cell.row.model or self.model,
+            model=cell.row.model or cell.panel.model or self.model,
             method=cell.row.method,
         )
         if cell.panel.probe not in base.setting.probes:

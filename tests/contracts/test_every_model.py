@@ -19,7 +19,7 @@ from support.isolation import first_uploads, tampered
 from support.runs import make_config
 
 refused: dict[tuple[str, str], str] = {}
-MODELS = sorted(set(registry.options("model")) - {"auto"})
+MODELS = sorted(set(registry.options("model")) - {"auto", "fleet"})
 
 
 def carried() -> Iterator[tuple[str, str]]:

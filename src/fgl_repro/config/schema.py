@@ -95,6 +95,13 @@ def check(config: Config) -> Config:
         raise UserError(
             f"model={model.name} cannot carry method={method.name}: choose model={' or '.join(method.models)}."
         )
+    if model.name == "fleet" and not method.fleets:
+        raise UserError(
+            f"model=fleet cannot carry method={method.name}: its clients have different architectures, "
+            "whose weights no server can mix."
+        )
+    if model.name == "fleet" and "new_client" in config.setting.probes:
+        raise UserError("model=fleet is for what clients are tested on of their own: choose setting=plain.")
     if (fanout := getattr(model, "fanout", 0)) and not batch:
         batches = "give protocol.batch a number of nodes, or " if method.batched else ""
         raise UserError(

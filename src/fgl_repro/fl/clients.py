@@ -58,9 +58,20 @@ class Clients:
         self.samples = self.class_counts.sum(1)
         self.nodes = torch.from_numpy(np.diff(self.world.graph.ptr).astype(np.float32)).to(device)
         self.prior = self.class_counts / self.samples.unsqueeze(1)
-        self.params = _leaves(stack(start.weights, self.count), device)
+        held = {name: len(self.model.holders(name, self.count)) for name in start.weights}
+        stacks = {name: stack({name: value}, held[name])[name] for name, value in start.weights.items()}
+        self.params = _leaves(stacks, device)
         self.personal = _leaves(stack(start.personal, self.count), device)
         self._dropout = torch_rng("dropout", seed, str(device))
+
+    def holders(self, name: str) -> np.ndarray:
+        """Clients that have a trained tensor, ascending: row i of it is that of the i-th."""
+        return self.model.holders(name, self.count)
+
+    @property
+    def owners(self) -> list[np.ndarray]:
+        """Holders of every trained tensor, in their order."""
+        return [self.holders(name) for name in self.trained]
 
     @property
     def trained(self) -> Params:
@@ -69,11 +80,14 @@ class Clients:
 
     def optimiser(self) -> Optimiser:
         """The clients' optimiser over all they train: the same in all rounds, or a new one, as the protocol says."""
-        return stacked(self.trained, self.protocol) if self.protocol.moments == "each_round" else self._kept
+        return self._new() if self.protocol.moments == "each_round" else self._kept
+
+    def _new(self) -> Optimiser:
+        return stacked(self.trained, self.protocol, owners=self.owners)
 
     @cached_property
     def _kept(self) -> Optimiser:
-        own = stacked(self.trained, self.protocol)
+        own = self._new()
         return own.passed_on() if self.protocol.moments == "shared" else own
 
     @cached_property

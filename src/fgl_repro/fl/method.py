@@ -59,6 +59,7 @@ class Method(Option, _Keeping[S]):
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
+        fleets: Whether clients may have different architectures; a method that mixes weights cannot have it so.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
     """
 
@@ -71,6 +72,8 @@ class Method(Option, _Keeping[S]):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     least: ClassVar[Mapping[str, float]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
+
+    fleets: ClassVar[bool] = False
 
     variant: str = "paper"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fgl_repro.core.lazy import torch
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
     from fgl_repro.fl.protocol import Protocol
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
     Tensors = list[Tensor]
 
 
-def stacked(params: Params, protocol: Protocol, weight_decay: float | None = None) -> Optimiser:
+def stacked(
+    params: Params, protocol: Protocol, weight_decay: float | None = None, owners: list[np.ndarray] | None = None
+) -> Optimiser:
     """The protocol's optimiser over ``params`` ``[K, ...]``, at its beginning.
 
     Args:
         weight_decay: In place of the protocol's.
+        owners: Clients of each tensor's rows; None: all of them.
     """
     decay = protocol.weight_decay if weight_decay is None else weight_decay
     if protocol.optimiser == "sgd":
-        return StackedSGD(params, protocol.lr, decay, protocol.momentum)
-    return StackedAdam(params, protocol.lr, decay)
+        return StackedSGD(params, protocol.lr, decay, protocol.momentum, owners=owners)
+    return StackedAdam(params, protocol.lr, decay, owners=owners)
 
 
 class Optimiser(ABC):
@@ -38,16 +42,20 @@ class Optimiser(ABC):
 
     Attributes:
         params: What it moves.
+        owners: Clients of each tensor's rows, int64, ascending.
         buffers: What it remembers, lists in the order of ``params``.
         counts: Steps taken: of each tensor, and of each tensor and client once clients parted ways.
     """
 
-    def __init__(self, params: Params, lr: float, weight_decay: float, buffers: int) -> None:
+    def __init__(
+        self, params: Params, lr: float, weight_decay: float, buffers: int, owners: list[np.ndarray] | None = None
+    ) -> None:
         self.params = list(params.values())
         self.lr, self.weight_decay = lr, weight_decay
         self.buffers = [[torch.zeros_like(p) for p in self.params] for _ in range(buffers)]
         self.counts = [torch.zeros((), device=p.device) for p in self.params]
         self.clients = self.params[0].shape[0]
+        self.owners = owners or [np.arange(self.clients)] * len(self.params)
         self._ragged = self._passed_on = False
 
     def passed_on(self) -> Optimiser:
@@ -60,7 +68,7 @@ class Optimiser(ABC):
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
         if not (self._ragged or self._passed_on or active is None or active.all()):
             self._ragged = True
-            self.counts = [count.clone() for count in self.counts for _ in range(self.clients)]
+            self.counts = [count.clone() for count, own in zip(self.counts, self.owners, strict=True) for _ in own]
         with torch.no_grad():
             if self._passed_on:
                 for k in (k for k in range(self.clients) if active is None or active[k]):
@@ -70,11 +78,11 @@ class Optimiser(ABC):
             if not self._ragged:
                 self._move(self.params, grads, self.buffers, self.counts)
                 return
-            who = [k for k in range(self.clients) if active is None or active[k]]
-            each = [(t, k) for t in range(len(self.params)) for k in who]
+            rows = ((t, i, k) for t, own in enumerate(self.owners) for i, k in enumerate(own))
+            each = [(n, t, i) for n, (t, i, k) in enumerate(rows) if active is None or active[k]]
             if each:
-                lists = [[tensors[t][k] for t, k in each] for tensors in (self.params, grads, *self.buffers)]
-                self._move(lists[0], lists[1], lists[2:], [self.counts[t * self.clients + k] for t, k in each])
+                lists = [[tensors[t][i] for _, t, i in each] for tensors in (self.params, grads, *self.buffers)]
+                self._move(lists[0], lists[1], lists[2:], [self.counts[n] for n, _, _ in each])
 
     @abstractmethod
     def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
@@ -84,8 +92,15 @@ class Optimiser(ABC):
 class StackedAdam(Optimiser):
     """Adam (Kingma & Ba, 2015) with the usual betas 0.9 (or ``beta``), 0.999 and epsilon 1e-8."""
 
-    def __init__(self, params: Params, lr: float, weight_decay: float = 0.0, beta: float = 0.9) -> None:
-        super().__init__(params, lr, weight_decay, buffers=2)
+    def __init__(
+        self,
+        params: Params,
+        lr: float,
+        weight_decay: float = 0.0,
+        beta: float = 0.9,
+        owners: list[np.ndarray] | None = None,
+    ) -> None:
+        super().__init__(params, lr, weight_decay, 2, owners)
         self.beta = beta
 
     def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:
@@ -112,8 +127,15 @@ class StackedAdam(Optimiser):
 class StackedSGD(Optimiser):
     """SGD with momentum as torch has it: v <- mu v + g, theta <- theta - lr v; v starts at 0."""
 
-    def __init__(self, params: Params, lr: float, weight_decay: float = 0.0, momentum: float = 0.0) -> None:
-        super().__init__(params, lr, weight_decay, buffers=1 if momentum else 0)
+    def __init__(
+        self,
+        params: Params,
+        lr: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        owners: list[np.ndarray] | None = None,
+    ) -> None:
+        super().__init__(params, lr, weight_decay, 1 if momentum else 0, owners)
         self.momentum = momentum
 
     def _move(self, params: Tensors, grads: Tensors, buffers: list[Tensors], counts: Tensors) -> None:

@@ -51,8 +51,8 @@ class Stage(Generic[S]):
 
     def _each(self) -> Params:
         """What is trained, a row for every client ``[K, ...]``."""
-        clients = self.clients.count
-        return {name: value.detach().expand(clients, *value.shape[1:]) for name, value in self.params.items()}
+        held = {name: len(self.clients.holders(name)) for name in self.params}
+        return {name: value.detach().expand(held[name], *value.shape[1:]) for name, value in self.params.items()}
 
     def phase(self, name: str, epochs: int) -> Phase:
         """The stage as a phase of at most so many epochs; a round of it ends with a check."""
@@ -70,7 +70,8 @@ class Stage(Generic[S]):
             chosen = torch.from_numpy(better).to(right.device)
             for name, value in now.items():
                 kept = self.best[name]
-                kept.copy_(torch.where(chosen.view(-1, *[1] * (value.dim() - 1)), value, kept))
+                better_rows = chosen[torch.from_numpy(clients.holders(name)).to(chosen.device)]
+                kept.copy_(torch.where(better_rows.view(-1, *[1] * (value.dim() - 1)), value, kept))
         self.score = np.where(better, scores, self.score)
         self.waited = np.where(better, 0, self.waited + 1)
         values = {"loss": mean, "validation": float(self.score.mean())}
@@ -97,6 +98,14 @@ def fine_tuning(clients: Clients, loss: Loss, lr: float) -> Iterator[Phase]:
         return clients.steps(epochs, going=going)
 
     rules, params = clients.protocol, clients.trained
-    stage = Stage(clients, params, steps, loss, [StackedAdam(params, lr)], rules.check_every, rules.patience)
+    stage = Stage(
+        clients,
+        params,
+        steps,
+        loss,
+        [StackedAdam(params, lr, owners=clients.owners)],
+        rules.check_every,
+        rules.patience,
+    )
     yield stage.phase("fine_tuning", rules.fine_tuning)
     stage.settle()

@@ -19,3 +19,4 @@ from fgl_repro.fl.method import Method
 class Local(Method[None]):
     name: ClassVar[str] = "local"
     display: ClassVar[str] = "Local"
+    fleets: ClassVar[bool] = True

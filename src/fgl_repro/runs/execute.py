@@ -131,7 +131,8 @@ class Prober:
         """Class of each row. One model may answer for many clients; a graph that all have is read model by model."""
         model, clients, readers = self.clients.model, self.clients.count, view.num_clients
         if clients in (1, readers):
-            own = {name: w.expand(readers, *w.shape[1:]) for name, w in trained.items()}
+            one = clients != readers
+            own = {name: w.expand(readers, *w.shape[1:]) for name, w in trained.items()} if one else trained
             return model(own, view).argmax(-1).flatten()[view.slots]
         equal = all(torch.equal(w, w[:1].expand_as(w)) for w in trained.values())
         alone = [{name: w[k : k + 1] for name, w in trained.items()} for k in range(1 if equal else clients)]

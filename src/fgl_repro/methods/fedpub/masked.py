@@ -58,6 +58,13 @@ class Masked:
     def depth(self) -> int:
         return self.network.depth
 
+    @property
+    def kinds(self) -> int:
+        return self.network.kinds
+
+    def holders(self, name: str, clients: int) -> np.ndarray:
+        return self.network.holders(name, clients)
+
     def init(self, rng: Generator) -> Params:
         """A masked linear classifier is Xavier-uniform, its bias too (as a 1 x C matrix); all else as unmasked."""
         single = self.network.init(rng)

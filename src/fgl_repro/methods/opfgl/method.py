@@ -139,7 +139,8 @@ class OpFGL(Method[State]):
     name: ClassVar[str] = "opfgl"
     display: ClassVar[str] = "O-pFGL"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
-    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "gat", "graphsage", "sgc", "ssgc", "appnp", "sign")
+    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "gat", "graphsage", "sgc", "ssgc", "appnp", "sign", "fleet")
+    fleets: ClassVar[bool] = True
     batched: ClassVar[bool] = False
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "distill": ("node", "fixed", "none"),

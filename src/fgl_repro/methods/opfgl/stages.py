@@ -41,6 +41,7 @@ class SmallViews(Views):
         def step(values: Tensor) -> Tensor:
             return around @ values
 
+        assert graph.num_clients == 1
         rest: dict[str, Any] = dict(Padded.of(rows, graph).tensors(graph, self.device))
         return DeepView(dense=first, sparse=None, inner=None, outer=step, between=(step,) * (layers - 2), **rest)
 
@@ -49,12 +50,13 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
     """Stage 1. All clients train the same model on the same graph, so one is trained, and each keeps its own check."""
     small = state.surrogate
     assert small is not None
-    graph = small.union()
+    graph = small.union(clients.model.kinds)
     view = clients.model.view(SmallViews(small), graph, np.arange(graph.num_nodes))
     params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
 
     def loss(step: Step) -> Tensor:
-        return F.cross_entropy(clients.model(params, view)[0], small.labels).view(1)
+        found = clients.model(params, view)
+        return torch.stack([F.cross_entropy(logits, small.labels) for logits in found])
 
     rules = clients.protocol
     stage = Stage(

@@ -39,8 +39,8 @@ class Surrogate:
         """D^-1/2 (A + I) D^-1/2, ``[M, M]``."""
         return normalised(self.links)
 
-    def union(self) -> UnionGraph:
-        """The graph as that of one client, with the links' weights in the adjacency."""
+    def union(self, copies: int = 1) -> UnionGraph:
+        """The graph as that of one client or of several, with the links' weights in the adjacency."""
         count = len(self.labels)
         base = Graph(
             name="surrogate",
@@ -50,7 +50,8 @@ class Surrogate:
             num_classes=int(self.labels.max()) + 1,
             original_id=np.arange(count, dtype=np.int32),
         )
-        return UnionGraph(base, np.arange(count), np.array([0, count]), base.adjacency)
+        adjacency = sp.csr_matrix(sp.block_diag([base.adjacency] * copies, format="csr"))
+        return UnionGraph(base, np.tile(np.arange(count), copies), np.arange(copies + 1) * count, adjacency)
 
     @property
     def size(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.schema import added, unknown
+from fgl_repro.core.schema import added, converted, unknown
 from fgl_repro.nn.architectures import Architecture
 
 if TYPE_CHECKING:
@@ -144,6 +144,44 @@ class Sign(Architecture):
     def check(self) -> None:
         super().check()
         self.at_least(1, "steps")
+
+
+@dataclass
+class Fleet(Architecture):
+    """Clients with different architectures; ``hidden`` and ``dropout`` say nothing.
+
+    Attributes:
+        models: A model for each client in turn, with what it is told: ``gcn2 hidden=64 dropout=0``.
+    """
+
+    name: ClassVar[str] = "fleet"
+
+    models: list[str] = field(default_factory=lambda: ["gat", "sgc"])
+
+    def check(self) -> None:
+        if not self.models:
+            raise UserError("model.models names nothing: give it a model for each client in turn.")
+        for text in self.models:
+            self.member(text)
+
+    @staticmethod
+    def member(text: str) -> Architecture:
+        """The model that a word and its fields name."""
+        name, *said = text.split()
+        pairs = [pair.partition("=")[::2] for pair in said]
+        kind = registry.option("model", name)
+        if name in ("auto", "fleet"):
+            raise UserError(f"model.models has {name}, which is no single model: name another one.")
+        for field_name, _ in pairs:
+            if field_name not in {f.name for f in fields(kind)}:
+                raise UserError(unknown(f"model.{field_name}", kind))
+        built: Architecture = kind(**{key: converted(kind, key, value) for key, value in pairs})
+        return built
+
+    def build(self, num_features: int, num_classes: int) -> Model:
+        built = tuple(self.member(text).build(num_features, num_classes) for text in self.models)
+        model: Model = resolve_name("fgl_repro.nn.models.fleet:Fleet")(built)
+        return model
 
 
 @dataclass

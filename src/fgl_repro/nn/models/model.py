@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from fgl_repro.nn.ops import dropout
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.nn.view import View, Views
 
@@ -45,6 +44,13 @@ class Model(Protocol):
     @property
     def depth(self) -> int:
         """Number of the last layer with weights; names of weights end with their layer's number, from 1."""
+
+    @property
+    def kinds(self) -> int:
+        """Number of architectures."""
+
+    def holders(self, name: str, clients: int) -> np.ndarray:
+        """Which of so many clients have the tensor of this name, ascending: all, unless architectures differ."""
 
     def init(self, rng: Generator) -> Params:
         """One network's initial weights, no client axis."""
@@ -88,6 +94,15 @@ class Layered:
     def depth(self) -> int:
         """Number of the last layer."""
         return 2 + self.linear
+
+    @property
+    def kinds(self) -> int:
+        """One architecture."""
+        return 1
+
+    def holders(self, name: str, clients: int) -> np.ndarray:
+        """All clients."""
+        return np.arange(clients)
 
     def first(self, params: Params, view: View) -> Tensor:
         """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""

@@ -54,8 +54,8 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
         spec = spec.narrow(datasets=spec.datasets[-1:], clients=spec.clients[:1], seeds=spec.seeds[:1])
     for protocol in spec.protocols:
         runs = tables.runs(spec, protocol)
-        cells = [(cell.row.id, cell.dataset, cell.clients) for cell in spec.cells()]
-        alone = {row.id for row in spec.rows if "partitioner.clients" in row.overrides}  # one run for all columns
+        cells = [(f"{cell.row.id} {cell.panel.model}", cell.dataset, cell.clients) for cell in spec.cells()]
+        alone = {f"{row.id} None" for row in spec.rows if "partitioner.clients" in row.overrides}  # one for all columns
         cells = [(row, dataset, 0 if row in alone else clients) for row, dataset, clients in cells]
         distinct = {(*cell, seed) for cell in cells for seed in spec.seeds}
         worlds = {cell.panel.setting.removesuffix("_by_class") for cell in spec.cells()} & {

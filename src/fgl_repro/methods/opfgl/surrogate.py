@@ -42,12 +42,15 @@ class Surrogate:
     def union(self, copies: int = 1) -> UnionGraph:
         """The graph as that of one client or of several, with the links' weights in the adjacency."""
         count = len(self.labels)
+        joined = torch.cat([self.features, self.links, self.labels.unsqueeze(1).float()], dim=1)
+        host = joined.cpu().numpy()  # in one transfer
+        labels = host[:, -1].astype(np.int64)
         base = Graph(
             name="surrogate",
-            features=sp.csr_matrix(self.features.cpu().numpy()),
-            adjacency=sp.csr_matrix(self.links.cpu().numpy()),
-            labels=self.labels.cpu().numpy(),
-            num_classes=int(self.labels.max()) + 1,
+            features=sp.csr_matrix(host[:, : -count - 1]),
+            adjacency=sp.csr_matrix(host[:, -count - 1 : -1]),
+            labels=labels,
+            num_classes=int(labels.max()) + 1,
             original_id=np.arange(count, dtype=np.int32),
         )
         adjacency = sp.csr_matrix(sp.block_diag([base.adjacency] * copies, format="csr"))

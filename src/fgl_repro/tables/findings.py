@@ -247,11 +247,16 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
 
 
 def _board(every: dict[str, Published]) -> str:
-    """A line for each paper, table and protocol: printed accuracies by verdict, and links to what is behind them."""
+    """A line for each paper, table and protocol: printed accuracies by verdict, and links to what is behind them.
+
+    A table of which at most half the cells have run is not here yet: the report of its paper has it.
+    """
     body: list[list[object]] = []
     for paper, published in every.items():
         for table, protocol in dict.fromkeys((line["table"], line["protocol"]) for line in published.cells):
             own = [line for line in published.cells if (line["table"], line["protocol"]) == (table, protocol)]
+            if 2 * sum(line["n_seeds"] != "0" for line in own) <= len(own):
+                continue
             name = f"[{papers()[paper]}]({paper}/FINDINGS.md) [{table}]({paper}/{protocol}/compare_{table}.md)"
             body.append([name, f"[`{protocol}`]({paper}/README.md)", *compare.shares(own).values()])
     return grid_text(["table", "protocol", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), numbers_from=2)

@@ -8,15 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from fgl_repro.core.errors import UserError
-from fgl_repro.core.streams import numpy_rng, stream_seed
+from fgl_repro.core.streams import stream_seed
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.partitioners.louvain import communities
 from fgl_repro.federation.partitioners.opfgl import grouped
-
-DRAWS = 10_000
-"""Draws of the label skew before it is given up, as GHOST's code has it (OpenFGL: a hundred)."""
+from fgl_repro.federation.partitioners.random import Dirichlet
 
 
 @dataclass
@@ -57,7 +54,7 @@ class LouvainPlus(Partitioner):
 
 
 @dataclass
-class OpfglDirichlet(Partitioner):
+class OpfglDirichlet(Dirichlet):
     """The label skew of OpenFGL and GHOST, which O-pFGL uses for Actor and genius.
 
     As ``dirichlet``: for each class c in turn, p_c ~ Dir(alpha, ..., alpha) over the K clients and its nodes, in random
@@ -72,32 +69,12 @@ class OpfglDirichlet(Partitioner):
     """
 
     name: ClassVar[str] = "opfgl_dirichlet"
+    draws: ClassVar[int] = 10_000  # as GHOST's code has it; OpenFGL: a hundred
+    how: ClassVar[str] = ", with a quota"
 
     clients: int = 10
     alpha: float = 0.05
     least: int = 5
-
-    def check(self) -> None:
-        super().check()
-        self.at_least(1, "least")
-        self.at_least(0.001, "alpha")
-
-    def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Client of each node, int64 ``[N]``.
-
-        Raises:
-            UserError: No draw gave every client its nodes.
-        """
-        rng = numpy_rng("dirichlet", seed)
-        for _ in range(DRAWS):
-            part = self.drawn(graph, parts, rng)
-            if part is not None and np.bincount(part, minlength=parts).min() >= self.least:
-                return part, f"Dirichlet({self.alpha:g}) over labels, with a quota"
-        raise UserError(
-            f"partitioner=opfgl_dirichlet left one of {parts} clients of {graph.name} with fewer than {self.least} "
-            f"nodes in each of {DRAWS} draws: raise partitioner.alpha={self.alpha:g}, or lower partitioner.clients or "
-            ".least."
-        )
 
     def drawn(self, graph: Graph, parts: int, rng: np.random.Generator) -> np.ndarray | None:
         """One draw, int64 ``[N]``; None where a class is left with nobody who could take it."""

@@ -12,8 +12,6 @@ from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
 
-DRAWS = 100
-
 
 @dataclass
 class Random(Partitioner):
@@ -44,9 +42,13 @@ class Dirichlet(Partitioner):
     Attributes:
         alpha: Concentration; 100 is almost even, 0.1 gives most of a class to one part.
         least: Nodes that every part must have.
+        draws: Draws before it is given up.
+        how: What its source says of the draw besides.
     """
 
     name: ClassVar[str] = "dirichlet"
+    draws: ClassVar[int] = 100
+    how: ClassVar[str] = ""
 
     alpha: float = 0.5
     least: int = 10
@@ -63,16 +65,22 @@ class Dirichlet(Partitioner):
             UserError: No draw gave every part its nodes.
         """
         rng = numpy_rng("dirichlet", seed)
-        for _ in range(DRAWS):
-            part = np.empty(graph.num_nodes, dtype=np.int64)
-            for label in range(graph.num_classes):
-                nodes = rng.permutation(np.flatnonzero(graph.labels == label))
-                shares = rng.dirichlet(np.full(parts, self.alpha))
-                ends = np.rint(np.cumsum(shares)[:-1] * len(nodes)).astype(np.int64)
-                part[nodes] = np.searchsorted(ends, np.arange(len(nodes)), side="right")
-            if np.bincount(part, minlength=parts).min() >= self.least:
-                return part, f"Dirichlet({self.alpha:g}) over labels"
+        for _ in range(self.draws):
+            part = self.drawn(graph, parts, rng)
+            if part is not None and np.bincount(part, minlength=parts).min() >= self.least:
+                return part, f"Dirichlet({self.alpha:g}) over labels{self.how}"
         raise UserError(
-            f"partitioner=dirichlet left one of {parts} parts of {graph.name} with fewer than {self.least} nodes in "
-            f"each of {DRAWS} draws: raise partitioner.alpha={self.alpha:g}, or lower partitioner.clients or .least."
+            f"partitioner={self.name} left one of {parts} parts of {graph.name} with fewer than {self.least} nodes in "
+            f"each of {self.draws} draws: raise partitioner.alpha={self.alpha:g}, or lower partitioner.clients or "
+            ".least."
         )
+
+    def drawn(self, graph: Graph, parts: int, rng: np.random.Generator) -> np.ndarray | None:
+        """One draw, int64 ``[N]``; None where it is to be thrown away."""
+        part = np.empty(graph.num_nodes, dtype=np.int64)
+        for label in range(graph.num_classes):
+            nodes = rng.permutation(np.flatnonzero(graph.labels == label))
+            shares = rng.dirichlet(np.full(parts, self.alpha))
+            ends = np.rint(np.cumsum(shares)[:-1] * len(nodes)).astype(np.int64)
+            part[nodes] = np.searchsorted(ends, np.arange(len(nodes)), side="right")
+        return part

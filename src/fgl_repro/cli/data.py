@@ -65,7 +65,7 @@ def _list(cache: Path) -> int:
     for name in NAMES:
         known = facts(name)
         forms = [form for form in FEATURES if option("dataset", name)(form).cache_path(cache).is_file()]
-        row = f"{name:<10} {known.nodes:>7} {known.edges:>8} {known.features:>8} {known.classes:>7}"
+        row = f"{name:<10} {known.nodes or '-':>7} {known.edges or '-':>8} {known.features:>8} {known.classes:>7}"
         print(f"{row}  {', '.join(forms) or '-'}")
     return 0
 

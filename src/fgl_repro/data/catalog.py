@@ -24,7 +24,7 @@ class Facts:
     Attributes:
         display: Name as papers print it.
         full_nodes, full_edges: Size of the whole graph as PyG counts it (``edge_index.shape[1]``).
-        nodes, edges: Largest connected component, undirected edges.
+        nodes, edges: Largest connected component, undirected edges; 0 if not known.
         features, classes: Feature dimension and number of classes.
         ids: First 12 hex digits of the SHA-256 of the component's int32 node ids; empty if not known.
         fingerprint: ``Graph.fingerprint`` by form: ``row`` and ``raw`` of the component, ``whole-raw``; or empty.

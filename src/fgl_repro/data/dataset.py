@@ -96,7 +96,7 @@ class Dataset(Option):
         sizes = {"features": self.known.features, "classes": self.known.classes}
         whole, part = {"nodes": self.known.full_nodes}, {"nodes": self.known.nodes, "edges": self.known.edges}
         fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
-        sizes |= {"whole": whole, "largest": part}.get(self.component, {})
+        sizes |= {"whole": whole, "largest": part if self.known.nodes else {}}.get(self.component, {})
         return sizes | ({"fingerprint": fingerprint} if fingerprint else {})
 
     def build(self, cache: Path) -> Graph:

@@ -1,4 +1,4 @@
-"""ogbn-arxiv: Hu et al., "Open Graph Benchmark: Datasets for Machine Learning on Graphs" (NeurIPS 2020).
+"""ogbn-arxiv, ogbn-products: Hu et al., "Open Graph Benchmark: Datasets for Machine Learning on Graphs" (NeurIPS 2020).
 
 Read with ``ogb``'s reader for PyG and not with its data set class, which asks on the terminal before it goes on with
 files that it did not unpack itself, and unpickles what it has processed.
@@ -23,7 +23,7 @@ _FILES = tuple(f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label", 
 
 
 def read(folder: Path) -> RawGraph:
-    """The graph in a folder of ``ogb``'s raw files, each paper's citations in one direction, as they are stored.
+    """The graph in a folder of ``ogb``'s raw files, each link in one direction, as they are stored.
 
     Raises:
         ValueError: The files do not belong together.
@@ -45,13 +45,23 @@ def read(folder: Path) -> RawGraph:
     return RawGraph(sp.csr_matrix(features, dtype=np.float32), edges, labels, num_classes=int(labels.max()) + 1)
 
 
+def _source(name: str) -> Source:
+    return Source(
+        folder=f"ogbn_{name}/raw",
+        archive=f"http://snap.stanford.edu/ogb/data/nodeproppred/{name}.zip",
+        urls={file: f"{name}/raw/{file}" for file in _FILES},
+        pinned=False,
+        read=lambda root: read(root / f"ogbn_{name}" / "raw"),
+    )
+
+
 @dataclass
 class Arxiv(Published):
     name: ClassVar[str] = "arxiv"
-    source: ClassVar[Source] = Source(
-        folder="ogbn_arxiv/raw",
-        archive="http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
-        urls={file: f"arxiv/raw/{file}" for file in _FILES},
-        pinned=False,
-        read=lambda root: read(root / "ogbn_arxiv" / "raw"),
-    )
+    source: ClassVar[Source] = _source("arxiv")
+
+
+@dataclass
+class Products(Published):
+    name: ClassVar[str] = "products"
+    source: ClassVar[Source] = _source("products")

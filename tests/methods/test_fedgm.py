@@ -14,7 +14,7 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.fedgm.method import FedGM, State
-from fgl_repro.methods.opfgl.surrogate import predicted
+from fgl_repro.methods.opfgl.predictor import predicted
 from fgl_repro.nn.view import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds

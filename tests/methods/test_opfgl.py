@@ -14,13 +14,15 @@ from torch_geometric.utils import from_scipy_sparse_matrix
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.opfgl import labels, surrogate
+from fgl_repro.methods.opfgl import labels, predictor, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.view import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
+
+NAMES, NORMS = (("weight", "W"), ("bias", "b")), (("weight", "gain"), ("bias", "shift"))
 
 
 @pytest.fixture
@@ -87,19 +89,32 @@ def test_statistics_are_those_of_each_class_and_pool_to_those_of_all(world: Worl
     assert pooled.share.sum() == pytest.approx(1)
 
 
-def test_links_are_those_of_a_network_on_all_pairs() -> None:
+@pytest.mark.parametrize("piece", [1, 15, 4096])
+def test_links_are_those_of_a_network_on_all_pairs(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictor, "PIECE", piece)
     rng = torch_rng("links", 0)
-    net, x = surrogate.predictor(5, 8, rng), torch.randn(4, 5, generator=rng)
+    net, x = predictor.predictor(5, 8, rng), torch.randn(7, 5, generator=rng)
+    for name in ("gain1", "shift1", "gain2", "shift2"):
+        net[name] = torch.randn(8, generator=rng)
+    leaves = {name: value.requires_grad_() for name, value in {**net, "x": x}.items()}
     plain = nn.Sequential(
         nn.Linear(10, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1)
     )
-    for layer, place in ((1, 0), (2, 3), (3, 6)):
-        plain[place].weight.data, plain[place].bias.data = net[f"W{layer}"].T, net[f"b{layer}"]
-    pairs = torch.cat([x.repeat_interleave(4, 0), x.repeat(4, 1)], dim=1)
-    logits = plain(pairs).view(4, 4)
-    expected = torch.sigmoid((logits + logits.T) / 2) * (1 - torch.eye(4))
+    own = {f"{place}.{kind}": (f"{ours}{layer}") for layer, place in ((1, 0), (2, 3), (3, 6)) for kind, ours in NAMES}
+    own |= {f"{place}.{kind}": f"{ours}{layer}" for layer, place in ((1, 1), (2, 4)) for kind, ours in NORMS}
+    weights = {theirs: net[ours].T if ours[0] == "W" else net[ours] for theirs, ours in own.items()}
+    pairs = torch.cat([x.repeat_interleave(7, 0), x.repeat(7, 1)], dim=1)
+    logits = torch.func.functional_call(plain, weights, (pairs,)).view(7, 7)
+    expected = torch.sigmoid((logits + logits.T) / 2) * (1 - torch.eye(7))
     expected = torch.where(expected < 0.01, 0, expected)
-    torch.testing.assert_close(surrogate.linked(net, x), expected)
+    found, weigh = surrogate.linked(net, x), torch.randn(7, 7, generator=rng)
+    torch.testing.assert_close(found, expected)
+    ours, theirs = (
+        torch.autograd.grad((links * weigh).sum(), list(leaves.values()), materialize_grads=True)
+        for links in (found, expected)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("linking", ["predictor", "matrix", "dot"])

@@ -13,7 +13,7 @@ from torch import Tensor
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
-from fgl_repro.methods.opfgl.surrogate import predicted, predictor
+from fgl_repro.methods.opfgl.predictor import predicted, predictor
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.sparse import SparseOp
@@ -126,20 +126,20 @@ class Condensation:
             weights = drawn(*self.sizes, self.rng, self.weight.device)
             with torch.no_grad():
                 target = by_class(weights, self.real, self.classes)
-            features = self.features["X"][0]
-            small = Small(features, self.around(self.net, features), self.labels)
+            of_links = number % CYCLE < LINKS
+            optimiser, features, net = self.steps[of_links], self.features["X"][0], self.net
+            if not of_links:  # no gradient is worked out that no step takes
+                net = {name: value.detach() for name, value in net.items()}
+            small = Small(features, self.around(net, features), self.labels)
             loss = distance(by_class(weights, small.data, self.classes), target, self.weight)
-            optimiser = self.steps[number % CYCLE < LINKS]
-            grads = list(torch.autograd.grad(loss, optimiser.params, allow_unused=True))
+            grads = list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True))
             last = loss.detach()
             with torch.no_grad():
                 better = last < self.least
                 self.least = torch.where(better, last, self.least)
                 for name, value in {**self.features, **self.net}.items():
                     self.best[name] = torch.where(better, value, self.best[name])
-            optimiser.step(
-                [torch.zeros_like(p) if g is None else g for p, g in zip(optimiser.params, grads, strict=True)]
-            )
+            optimiser.step(grads)
         return last
 
     @torch.no_grad()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,9 +15,10 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
+from fgl_repro.methods.opfgl.predictor import predicted, predictor
 from fgl_repro.methods.opfgl.statistics import Pooled
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.ops import fan_in, normalised
+from fgl_repro.nn.ops import normalised
 
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
@@ -112,7 +112,7 @@ class Condensation:
         features = self.features["X"][0]
         links = self.linked({name: value[0] for name, value in self.net.items()}, features)
         loss = self.weights[0] * self.alignment(features, links) + self.weights[1] * smoothness(features, links)
-        optimiser.step(list(torch.autograd.grad(loss, optimiser.params)))
+        optimiser.step(list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True)))
         return loss.detach()
 
     def alignment(self, features: Tensor, links: Tensor) -> Tensor:
@@ -149,33 +149,9 @@ def beginning(linking: str, nodes: int, width: int, hidden: int, rng: Generator)
     return predictor(width, hidden, rng) if linking == "predictor" else {}
 
 
-def predictor(width: int, hidden: int, rng: Generator) -> Params:
-    """Weights of the link predictor: linear, batch norm, ReLU twice, linear; the first map in two halves."""
-    sizes, out = (2 * width, hidden, hidden, 1), {}
-    for layer, (a, b) in enumerate(pairwise(sizes), 1):
-        out[f"W{layer}"], out[f"b{layer}"] = fan_in((a, b), a, rng), fan_in((b,), a, rng)
-        if layer < len(sizes) - 1:
-            out[f"gain{layer}"], out[f"shift{layer}"] = torch.ones(b), torch.zeros(b)
-    return out
-
-
 def linked(net: Params, features: Tensor) -> Tensor:
     """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``."""
     return kept(predicted(net, features))
-
-
-def predicted(net: Params, features: Tensor) -> Tensor:
-    """What the predictor says of every two nodes ``[M, M]``, of nodes and themselves, too.
-
-    The first map of a pair ``[x_i | x_j]`` is that of x_i plus that of x_j. Batch norm takes its statistics from all
-    M^2 pairs.
-    """
-    own, other = net["W1"].chunk(2)
-    hidden = ((features @ own).unsqueeze(1) + (features @ other).unsqueeze(0)).flatten(0, 1) + net["b1"]
-    hidden = torch.relu(F.batch_norm(hidden, None, None, net["gain1"], net["shift1"], training=True))
-    hidden = F.batch_norm(hidden @ net["W2"] + net["b2"], None, None, net["gain2"], net["shift2"], training=True)
-    logits = (torch.relu(hidden) @ net["W3"] + net["b3"]).view(len(features), -1)
-    return torch.sigmoid((logits + logits.T) / 2)
 
 
 def free(net: Params, features: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,19 +14,30 @@ from fgl_repro.fl.metrics import hits
 from fgl_repro.fl.phase import Curves
 from fgl_repro.fl.rounds import run_phases, train
 from fgl_repro.fl.stage import fine_tuning
+from fgl_repro.fl.steps import Loss
 from support import worlds
 from support.isolation import make_clients, tampered
 from support.runs import make_config
 
-TUNED = {"protocol.fine_tuning": 40, "protocol.check_every": 2, "protocol.patience": 3, "protocol.fine_tuning_lr": 0.05}
+TUNED = {
+    "model.dropout": 0.0,
+    "protocol.fine_tuning": 40,
+    "protocol.check_every": 2,
+    "protocol.patience": 3,
+    "protocol.fine_tuning_lr": 0.05,
+}
 
 
-def tuned(graph: Graph, change: bool = False) -> tuple[Clients, Curves]:
+def tuned(graph: Graph, change: bool = False, lr: float = 0.05) -> tuple[Clients, Curves]:
     """Clients after fine-tuning, and its curves; if wanted, where client 0 has other data."""
     world = worlds.build("plain", graph, "metis", 3)
     clients = make_clients(tampered(world, 0) if change else world, make_config("local", "paper", **TUNED))
-    phases = fine_tuning(clients, lambda step: step.cross_entropy(clients.logits(step)), 0.05)
+    phases = fine_tuning(clients, objective, lr)
     return clients, run_phases(phases, 3, Ledger(), None)["fine_tuning"]
+
+
+def objective(some: Clients) -> Loss:
+    return lambda step: step.cross_entropy(some.logits(step))
 
 
 def test_the_best_check_is_what_a_client_has_at_the_end(toy_graph: Graph) -> None:
@@ -43,6 +55,39 @@ def test_a_client_ends_as_it_would_among_others(toy_graph: Graph) -> None:
     for name, value in plain.items():
         assert torch.equal(value[1:], strange[name][1:])
         assert not torch.equal(value[0], strange[name][0])
+
+
+def test_those_who_are_done_leave_and_nobody_notices(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    only = Clients.only
+    monkeypatch.setattr(Clients, "only", lambda self, which: sizes.append(len(which)) or only(self, which))
+    clients, curves = tuned(toy_graph, lr=0.01)
+    assert sizes == [2, 1]
+    monkeypatch.setattr(Clients, "separable", False)
+    together, same = tuned(toy_graph, lr=0.01)
+    assert curves["validation"] == same["validation"]
+    for name, value in clients.trained.items():
+        torch.testing.assert_close(value, together.trained[name], rtol=0, atol=1e-6)
+
+
+def test_some_clients_are_a_federation_of_their_own(toy_graph: Graph) -> None:
+    """The same loss, from the same rows, and the rows' values where the others' were cut out."""
+    clients = make_clients(worlds.build("plain", toy_graph, "metis", 4), make_config("local", "paper"))
+    some = clients.only(np.array([1, 3])).only(np.array([1]))
+    assert list(some.index) == [3]
+    with torch.no_grad():
+        mine = some.model(some.trained, some.inputs.train)
+        all_of_them = clients.model(clients.trained, clients.inputs.train)
+    torch.testing.assert_close(mine, some.among(all_of_them, some.inputs.train), rtol=0, atol=1e-6)
+    assert torch.equal(some.class_counts[0], clients.class_counts[3])
+    assert some.validation.counts.tolist() == [clients.validation.counts[3].item()]
+
+
+def test_what_shares_draws_or_graphs_stays_together(toy_graph: Graph) -> None:
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    assert make_clients(world, make_config("local", "paper", **{"model.dropout": 0.0})).separable
+    assert not make_clients(world, make_config("local", "paper", **{"model.dropout": 0.5})).separable
+    assert not make_clients(world, make_config("fedpub", "paper")).separable
 
 
 def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:

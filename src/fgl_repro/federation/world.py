@@ -47,6 +47,16 @@ class UnionGraph:
         adjacency = sp.block_diag(blocks, format="csr", dtype=np.float32)
         return UnionGraph(base, np.concatenate(nodes).astype(np.int64), ptr, sp.csr_matrix(adjacency))
 
+    def of_clients(self, which: np.ndarray) -> tuple[UnionGraph, np.ndarray]:
+        """The graph of some clients alone, and their union nodes here, ascending.
+
+        Args:
+            which: Numbers of the clients, ascending.
+        """
+        nodes = np.flatnonzero(np.isin(self.owner, which))
+        ptr = np.concatenate([[0], np.cumsum(np.diff(self.ptr)[which])]).astype(np.int64)
+        return UnionGraph(self.base, self.node[nodes], ptr, induced(self.adjacency, nodes), self.block), nodes
+
     @property
     def num_clients(self) -> int:
         return len(self.ptr) - 1
@@ -127,6 +137,15 @@ class World:
     @property
     def num_clients(self) -> int:
         return self.graph.num_clients
+
+    def of_clients(self, which: np.ndarray) -> World:
+        """What some clients, given by their numbers, ascending, train on and are validated by; without probes."""
+        graph, nodes = self.graph.of_clients(which)
+        train, judged = (
+            np.flatnonzero(np.isin(nodes, rows, assume_unique=True)) for rows in (self.train, self.validation.rows)
+        )
+        validation = replace(self.validation, graph=graph, rows=judged)
+        return World(graph, train, validation, (), [self.missing[k] for k in which])
 
     def averaged(self, average: Average) -> World:
         """The same, with ``average`` in place of ``pooled`` wherever that would be measured."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -16,14 +17,15 @@ from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.inputs import Inputs, numbers
 from fgl_repro.fl.optim import Optimiser, stacked
 from fgl_repro.fl.steps import LocalStep, Loss, Teacher, descend
-from fgl_repro.nn.models.model import Model, Params
+from fgl_repro.nn.models.model import Layered, Model, Params
 from fgl_repro.nn.ops import stack
+from fgl_repro.nn.view import Views
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import World
     from fgl_repro.fl.protocol import Protocol
     from fgl_repro.fl.start import Starter
-    from fgl_repro.nn.view import Views
+    from fgl_repro.nn.view import View
 
 
 class Clients:
@@ -32,6 +34,7 @@ class Clients:
     Attributes:
         inputs: What they see.
         world: What they train on.
+        index: Their numbers among all clients of the run, ascending.
         model: The stacked network.
         params: Model weights, ``[K, ...]`` leaves; equal for all clients at the start.
         personal: Further trained tensors of the method, ``[K, ...]`` leaves.
@@ -53,6 +56,7 @@ class Clients:
         self.inputs = method.inputs(Inputs(world, start.network, views, seed))
         self.world = self.inputs.world
         self.count = self.world.num_clients
+        self.index = np.arange(self.count)
         self.validation = self.inputs.judged(self.world.validation.rows)
         self.class_counts = torch.from_numpy(self.world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
@@ -96,6 +100,36 @@ class Clients:
             return None
         draws = numbers(self.model.fanout)
         return Batches(self.world, self.protocol.batch, self.seed, self.protocol.remainder, draws, self.protocol.steps)
+
+    @property
+    def separable(self) -> bool:
+        """Whether some, without the others, come out the same: of one kind, on their own subgraphs, with no draws."""
+        model, plain = self.model, type(self.inputs) is Inputs
+        still = isinstance(model, Layered) and not (model.dropout or model.fanout or model.test_fanout)
+        return plain and still and not self.protocol.batch
+
+    def only(self, which: np.ndarray) -> Clients:
+        """Some of these clients, by their places here, ascending, with copies of what they train."""
+        out = copy(self)
+        for made in ("_kept", "_batches"):
+            vars(out).pop(made, None)
+        out.views = Views(self.views.device)
+        out.world = self.world.of_clients(which)
+        out.inputs = Inputs(out.world, self.model, out.views, self.seed)
+        out.validation = out.inputs.judged(out.world.validation.rows)
+        out.index, out.count = self.index[which], len(which)
+        rows = torch.from_numpy(which).to(self.views.device)
+        for name in ("class_counts", "samples", "nodes", "prior"):
+            setattr(out, name, getattr(self, name)[rows])
+        out.params, out.personal = (
+            {name: value.detach()[rows].requires_grad_() for name, value in part.items()}
+            for part in (self.params, self.personal)
+        )
+        return out
+
+    def among(self, values: Tensor, view: View) -> Tensor:
+        """These clients' part of ``values`` ``[K, r, ...]`` of the same rows of all clients, as wide as ``view``."""
+        return values[torch.from_numpy(self.index).to(values.device), : view.mask.shape[1]]
 
     def steps(
         self,

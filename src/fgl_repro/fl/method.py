@@ -137,8 +137,11 @@ class Method(Option, _Keeping[S]):
 
         Clients have received what the server made of the last round.
         """
-        rate = clients.protocol.fine_tuning_lr
-        yield from stage.fine_tuning(clients, lambda step: step.cross_entropy(clients.logits(step)), rate)
+
+        def objective(some: Clients) -> Loss:
+            return lambda step: step.cross_entropy(some.logits(step))
+
+        yield from stage.fine_tuning(clients, objective, clients.protocol.fine_tuning_lr)
 
     # --- what is told of it -------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +64,17 @@ class Optimiser(ABC):
         self.buffers = [[buffer[:1].clone() for buffer in kind] for kind in self.buffers]
         self._passed_on = True
         return self
+
+    def only(self, params: Params, which: np.ndarray) -> Optimiser:
+        """This optimiser, of clients that took every step, for some of them alone: ``params`` are their tensors."""
+        assert not self._ragged, "clients parted ways"
+        assert not self._passed_on, "clients share what it remembers"
+        out = copy(self)
+        out.params, out.clients = list(params.values()), len(which)
+        rows = torch.from_numpy(which).to(self.params[0].device)
+        out.buffers = [[buffer[rows] for buffer in kind] for kind in self.buffers]
+        out.owners = [np.arange(out.clients)] * len(out.params)
+        return out
 
     def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""

@@ -48,6 +48,7 @@ class Stage(Generic[S]):
         self.optimisers, self.every, self.patience = optimisers, every, patience
         self.best = {name: value.clone() for name, value in self._each().items()}
         self.score, self.waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
+        self._home = clients.trained
 
     def _each(self) -> Params:
         """What is trained, a row for every client ``[K, ...]``."""
@@ -60,28 +61,68 @@ class Stage(Generic[S]):
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """The epochs up to a check, and the check."""
-        loss = descend(self.steps(self.every + (number == 0), going), self.loss, self.optimisers)
-        clients, now = self.clients, self._each()
+        clients, at = self.clients, self.clients.index
+        at_work = going[at]
+        loss = descend(self.steps(self.every + (number == 0), at_work), self.loss, self.optimisers)
+        now = self._each()
         with torch.no_grad():
             view = clients.validation
             right = hits(clients.model(clients.trained | now, view), view) / view.counts.clamp_min(1)
+            if len(loss) == clients.count:
+                loss = loss[torch.from_numpy(at_work).to(loss.device)]
             *scores, mean = torch.cat([right, loss.mean().view(1)]).tolist()
-            better = going & (np.array(scores) > self.score)
+            better = at_work & (np.array(scores) > self.score[at])
             chosen = torch.from_numpy(better).to(right.device)
             for name, value in now.items():
                 kept = self.best[name]
                 better_rows = chosen[torch.from_numpy(clients.holders(name)).to(chosen.device)]
                 kept.copy_(torch.where(better_rows.view(-1, *[1] * (value.dim() - 1)), value, kept))
-        self.score = np.where(better, scores, self.score)
-        self.waited = np.where(better, 0, self.waited + 1)
+        self.score[at] = np.where(better, scores, self.score[at])
+        self.waited[at] = np.where(better, 0, self.waited[at] + 1)
         values = {"loss": mean, "validation": float(self.score.mean())}
         return Turn(values, going=self.waited < self.patience)
 
     @torch.no_grad()
     def settle(self) -> None:
         """Give every client its best tensors."""
+        index = self.clients.index
         for name, value in self.best.items():
-            self.clients.trained[name].copy_(value)
+            self._home[name][index if len(index) < len(self.score) else slice(None)] = value
+
+
+class FineTuning(Stage[LocalStep]):
+    """Clients go on with what they have, each on its own nodes, with a new Adam without weight decay.
+
+    Those that are done leave the stack where nobody notices, so that the last one does not pay for all.
+
+    Args:
+        objective: Makes the loss of some clients ``[K']``; it is asked anew whenever some have left.
+    """
+
+    def __init__(self, clients: Clients, objective: Callable[[Clients], Loss], lr: float) -> None:
+        rules, params = clients.protocol, clients.trained
+        adam = StackedAdam(params, lr, owners=clients.owners)
+        super().__init__(clients, params, self._steps, objective(clients), [adam], rules.check_every, rules.patience)
+        self.objective = objective
+
+    def _steps(self, epochs: int, going: np.ndarray) -> Iterator[LocalStep]:
+        return self.clients.steps(epochs, going=going)
+
+    def turn(self, number: int, going: np.ndarray) -> Turn:
+        """As any stage, by those who are still at it."""
+        stay = np.flatnonzero(going[self.clients.index])
+        if self.clients.separable and len(stay) < self.clients.count:
+            self._leave(stay)
+        return super().turn(number, going)
+
+    def _leave(self, stay: np.ndarray) -> None:
+        """The clients at these places go on alone; the others have what they came for."""
+        clients = self.clients.only(stay)
+        self.settle()
+        self.clients, self.params = clients, clients.trained
+        self.best = {name: value[torch.from_numpy(stay).to(value.device)] for name, value in self.best.items()}
+        self.optimisers = [each.only(self.params, stay) for each in self.optimisers]
+        self.loss = self.objective(clients)
 
 
 @torch.no_grad()
@@ -91,21 +132,8 @@ def untrained(clients: Clients) -> Tensor:
     return LocalStep(None, view).cross_entropy(clients.model(clients.trained, view))
 
 
-def fine_tuning(clients: Clients, loss: Loss, lr: float) -> Iterator[Phase]:
-    """Clients go on with what they have, each on its own nodes, with a new Adam without weight decay."""
-
-    def steps(epochs: int, going: np.ndarray) -> Iterator[LocalStep]:
-        return clients.steps(epochs, going=going)
-
-    rules, params = clients.protocol, clients.trained
-    stage = Stage(
-        clients,
-        params,
-        steps,
-        loss,
-        [StackedAdam(params, lr, owners=clients.owners)],
-        rules.check_every,
-        rules.patience,
-    )
-    yield stage.phase("fine_tuning", rules.fine_tuning)
+def fine_tuning(clients: Clients, objective: Callable[[Clients], Loss], lr: float) -> Iterator[Phase]:
+    """Fine-tuning as a phase of at most so many epochs as the protocol says."""
+    stage = FineTuning(clients, objective, lr)
+    yield stage.phase("fine_tuning", clients.protocol.fine_tuning)
     stage.settle()

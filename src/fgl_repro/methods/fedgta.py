@@ -129,8 +129,8 @@ class FedGTA(FedAvg[State]):
         classes = flat.shape[1]
         sure = state.degree * (classes / np.e + (flat * (flat + 1e-8).log()).sum(1))
         used = said if self.variant == "paper" else said[-1:]
-        moments = torch.cat([self.moments_of(placed(state.view, u), state.view) for u in used], dim=1)
-        return Upload(clients.params, moments, placed(state.view, sure.unsqueeze(1)).sum((1, 2)))
+        moments = torch.cat([self.moments_of(state.view.placed(u), state.view) for u in used], dim=1)
+        return Upload(clients.params, moments, state.view.placed(sure).sum(1))
 
     def spread(self, state: State, predicted: Tensor) -> list[Tensor]:
         """Z after each step ``[N, C]``, from the softmax of all nodes ``[N, C]``."""
@@ -168,10 +168,3 @@ class FedGTA(FedAvg[State]):
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """How many clients' models a mean is of, itself among them: mean over clients, by round."""
         return {"accepted": [round(each, 3) for each in torch.stack(state.accepted).tolist()]} if state.accepted else {}
-
-
-def placed(view: View, values: Tensor) -> Tensor:
-    """Rows of all clients end to end ``[N, C]`` in the view's places ``[K, r, C]``, zeros where padded."""
-    out = values.new_zeros(view.mask.numel(), values.shape[1])
-    out[view.slots] = values
-    return out.view(*view.mask.shape, -1)

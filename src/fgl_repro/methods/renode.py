@@ -76,11 +76,8 @@ class ReNode(FedAvg["Tensor"]):
 
     def state(self, clients: Clients) -> Tensor:
         """Weights of the training rows ``[K, r]``."""
-        rows = clients.inputs.train
-        out = torch.zeros_like(rows.mask).flatten()
         found = weights(clients.world, self.teleport, self.lowest, self.scale)
-        out[rows.slots] = torch.from_numpy(found.astype(np.float32)).to(out.device)
-        return out.view_as(rows.mask)
+        return clients.inputs.train.placed(torch.from_numpy(found.astype(np.float32)).to(clients.views.device))
 
     def objective(self, clients: Clients, state: Tensor, round: int) -> Loss:
         def loss(step: LocalStep) -> Tensor:
@@ -90,7 +87,10 @@ class ReNode(FedAvg["Tensor"]):
         return loss
 
     def closing(self, clients: Clients, state: Tensor) -> Iterable[Phase]:
-        yield from stage.fine_tuning(clients, self.objective(clients, state, 0), clients.protocol.fine_tuning_lr)
+        def objective(some: Clients) -> Loss:
+            return self.objective(some, some.among(state, some.inputs.train), 0)
+
+        yield from stage.fine_tuning(clients, objective, clients.protocol.fine_tuning_lr)
 
     def publish(self, clients: Clients, state: Tensor) -> Message | None:
         return super().publish(clients, state) if self.variant == "fedavg" else None

@@ -115,6 +115,12 @@ class View:
         """Mean over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
         return (values * self.mask).sum(1) / self.counts.clamp_min(1)
 
+    def placed(self, values: Tensor) -> Tensor:
+        """Values of the given rows ``[R, ...]`` at their slots, 0 where padded: ``[K, r, ...]``."""
+        out = values.new_zeros(self.mask.numel(), *values.shape[1:])
+        out[self.slots] = values
+        return out.view(*self.mask.shape, *values.shape[1:])
+
 
 @dataclass(frozen=True)
 class DeepView(View):

@@ -13,7 +13,7 @@ from torch import Tensor
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage, fine_tuning
-from fgl_repro.fl.steps import LocalStep, Step
+from fgl_repro.fl.steps import LocalStep, Loss, Step
 from fgl_repro.methods.opfgl.labels import distillation
 from fgl_repro.nn.view import DeepView, Padded, View, Views
 
@@ -74,35 +74,37 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
 
 def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
     """Stage 2: fine-tuning on the client's training nodes, held to the teacher on all of its nodes."""
-    graph = clients.world.graph
-    view = clients.inputs.judged(np.arange(graph.num_nodes))
-    trains = placed(view, np.isin(np.arange(graph.num_nodes), clients.world.train))
+    graph, device = clients.world.graph, clients.views.device
+    nodes = np.arange(graph.num_nodes)
     gamma = distillation(graph, state.soft, state.weights, method.scale)
     if method.distill == "fixed":
         gamma = np.full(graph.num_nodes, method.scale)
-    weight = placed(view, gamma.clip(method.floor, method.ceiling))
+    whole = clients.inputs.judged(nodes)
+    trains, weight = (
+        whole.placed(torch.from_numpy(values.astype(np.float32)).to(device))
+        for values in (np.isin(nodes, clients.world.train), gamma.clip(method.floor, method.ceiling))
+    )
     with torch.no_grad():
-        teacher = torch.log_softmax(clients.model(clients.trained, view), -1)
+        taught = torch.log_softmax(clients.model(clients.trained, whole), -1)
 
-    def loss(step: LocalStep) -> Tensor:
-        log_p = torch.log_softmax(clients.model(clients.trained, view), -1)
-        wrong = -log_p.gather(-1, view.labels.unsqueeze(-1)).squeeze(-1)
-        if method.focus:  # rows that are right already count less
-            wrong = wrong * (1 - torch.exp(-wrong)) ** method.focus
-        own = (wrong * trains).sum(1) / clients.samples
-        if method.distill == "none":
-            return own
-        apart = (teacher.exp() * (teacher - log_p)).sum(-1)
-        return own + view.mean(weight * apart)
+    def objective(some: Clients) -> Loss:
+        view = whole if some is clients else some.inputs.judged(np.arange(some.world.graph.num_nodes))
+        own_rows, held, teacher = (some.among(values, view) for values in (trains, weight, taught))
 
-    yield from fine_tuning(clients, loss, method.lr_tuning)
+        def loss(step: LocalStep) -> Tensor:
+            log_p = torch.log_softmax(some.model(some.trained, view), -1)
+            wrong = -log_p.gather(-1, view.labels.unsqueeze(-1)).squeeze(-1)
+            if method.focus:  # rows that are right already count less
+                wrong = wrong * (1 - torch.exp(-wrong)) ** method.focus
+            own = (wrong * own_rows).sum(1) / some.samples
+            if method.distill == "none":
+                return own
+            apart = (teacher.exp() * (teacher - log_p)).sum(-1)
+            return own + view.mean(held * apart)
 
+        return loss
 
-def placed(view: View, values: np.ndarray) -> Tensor:
-    """Values of all union nodes ``[N]`` in the view's places, float ``[K, r]``, 0 where padded."""
-    out = torch.zeros(view.mask.numel(), device=view.mask.device)
-    out[view.slots] = torch.from_numpy(values.astype(np.float32)).to(out.device)
-    return out.view_as(view.mask)
+    yield from fine_tuning(clients, objective, method.lr_tuning)
 
 
 def cross_entropy(logits: Tensor, view: View) -> Tensor:

@@ -52,6 +52,7 @@ def test_short_names(short: str, name: str) -> None:
 def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
     if len(list(spec.cells())) > 100:  # each combination takes Hydra a while
         spec = spec.narrow(datasets=spec.datasets[-1:], clients=spec.clients[:1], seeds=spec.seeds[:1])
+    spec = replace(spec, absent={})
     for protocol in spec.protocols:
         runs = tables.runs(spec, protocol)
         cells = [(f"{cell.row.id} {cell.panel.model}", cell.dataset, cell.clients) for cell in spec.cells()]
@@ -269,3 +270,33 @@ def test_panels_of_one_table_may_have_metrics_of_their_own() -> None:
         (76.43, 1.24),
         (61.58, 2.16),
     ]
+
+
+ABSENT = """
+title: Half of it
+datasets: [cora, arxiv]
+absent: {arxiv: no raw files}
+clients: [3]
+seeds: [0]
+rows: [local]
+panels: {1a: seen_graph}
+"""
+
+
+def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path) -> None:
+    spec = parse(written(tmp_path, ABSENT))
+    nothing = RecordStore(tmp_path / "records")
+    assert {run.dataset.name for run in tables.runs(spec, "fedlog")} == {"cora"}
+    filled = tables.fill(spec, "fedlog", nothing)
+    assert {cell.dataset: found.status for cell, found in filled.results.items()} == {
+        "cora": "not run",
+        "arxiv": "no data",
+    }
+    made = make(spec, "fedlog", nothing)
+    assert "Left blank: ogbn-arxiv (no raw files)." in made.page
+    assert "Left blank: ogbn-arxiv (no raw files)." in made.screen
+    named = spec.narrow(datasets=["arxiv"])
+    assert [run.dataset.name for run in tables.runs(named, "fedlog")] == ["arxiv"]
+    assert named.blank == ""
+    with pytest.raises(UserError, match="absent names pubmed, which datasets does not"):
+        parse(written(tmp_path, ABSENT.replace("{arxiv:", "{pubmed:"), "other"))

@@ -197,6 +197,8 @@ def _missing(args: argparse.Namespace) -> int:
         elif (record := archive.load(key)) is not None:
             costs.learn(record.config, record.seconds["total"])  # what ran here counts, too
     known = [seconds for identity in left if (seconds := costs.of_like(identity)) is not None]
+    for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
+        print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
         told = [f"about {sum(known) / 3600:.1f} hours on one core"] if known else []
         told += [f"nothing like {len(left) - len(known)} of them ever ran"] if len(known) < len(left) else []
@@ -293,7 +295,7 @@ def _list(args: argparse.Namespace) -> int:
         for spec, protocol in _watched([pair for each in specs for pair in each.by_protocol()]):
             keys = results.needed(spec, protocol, archive)
             done = sum(archive.enough(key, config.runtime.curves) for key, config in keys.items())
-            runs = f"{done} of {len(keys)}" if keys else "needs none"
+            runs = f"{done} of {len(keys)}" if keys else "no data" if spec.absent else "needs none"
             rows.append([spec.name, protocol, f"{spec.heading}: {spec.title}", runs])
     print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
     return 0

@@ -63,8 +63,8 @@ class Artifact:
     @property
     def page(self) -> str:
         """Title, how to read it, numbers."""
-        head = [f"# {self.spec.full_title}", f"Protocol `{self.protocol}`.", *filter(None, [self.spec.note])]
-        return self.content.page or "\n\n".join([*head, self.content.body]) + "\n"
+        head = [f"# {self.spec.full_title}", f"Protocol `{self.protocol}`.", self.spec.note, self.spec.blank]
+        return self.content.page or "\n\n".join([*filter(None, head), self.content.body]) + "\n"
 
     @property
     def screen(self) -> str:

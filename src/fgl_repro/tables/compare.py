@@ -200,7 +200,7 @@ def screen(table: Grid) -> str:
             blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
         blocks += ["Differences of rows, in points", differences(table)]
-    return "\n\n".join([*blocks, *fitted(table)])
+    return "\n\n".join([*blocks, *filter(None, [spec.blank]), *fitted(table)])
 
 
 def differences(table: Grid) -> str:

@@ -131,6 +131,8 @@ def _check(spec: TableSpec) -> None:
             raise _wrong(spec.path, f"override {dotted} is of no axis: begin it with one of {', '.join(AXES)}")
     if spec.proposed not in ("", *names):
         raise _wrong(spec.path, f"proposed is {spec.proposed}: choose one of its rows, {', '.join(names)}")
+    if strange := set(spec.absent) - set(spec.datasets):
+        raise _wrong(spec.path, f"absent names {', '.join(sorted(strange))}, which datasets does not: add them there")
     for name, pair in spec.differences.items():
         if len(pair) != 2 or not set(pair) <= set(ids):
             raise _wrong(spec.path, f"difference {name} is {pair}: give two of the rows {', '.join(ids)}")

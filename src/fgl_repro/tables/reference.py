@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.tables.spec import Cell, Panel
+from fgl_repro.tables.spec import Cell, Panel, spelled
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
 def where(cell: Cell) -> tuple[str, int, str] | None:
     """Data set, clients (0: one number for all of them) and method by which the paper prints a number for a cell."""
     found = of_panel(cell.panel)
-    places = [(cell.dataset, clients, cell.row.name) for clients in (cell.clients, 0)]
+    named = dict.fromkeys((cell.dataset, spelled(cell.dataset).lower()))
+    places = [(name, clients, cell.row.name) for name in named for clients in (cell.clients, 0)]
     return next((place for place in places if place in found), None)
 
 

@@ -53,7 +53,7 @@ class Result:
         last: At the last round.
         wanted: Seeds the table asks for.
         status: ``complete``, ``partial``, ``empty`` (runs finished, but the probe has no rows), ``oom``, ``failed``,
-            ``untuned`` (candidates are missing) or ``not run``.
+            ``untuned`` (candidates are missing), ``not run``, or ``no data`` (nor can it be, here).
         chosen: Tuned overrides, where the protocol tunes.
         keys: Runs behind the number, first eight digits, in the order of seeds.
         hours: What the missing seeds would take on one core, by the seeds that are there or published runs of the same
@@ -138,6 +138,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
 
     best, last = over_seeds("best"), over_seeds("last")
     status, hours = _status(keys, len(found), best, source), None
+    status = "no data" if status == "not run" and cell.dataset in spec.absent else status
     if status in ("partial", "not run"):
         own = [record.seconds["total"] for _, record in found]
         each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
@@ -171,12 +172,12 @@ def tally(table: Grid) -> tuple[int, int]:
 
 def runs(spec: TableSpec, protocol: str) -> list[Config]:
     """Every run of the table before tuning; panels that share a world name the same run more than once."""
-    return [spec.config(cell, protocol, seed) for cell in spec.cells() for seed in spec.seeds]
+    return [spec.config(cell, protocol, seed) for cell in spec.planned() for seed in spec.seeds]
 
 
 def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
     """First phase of a tuned table; empty otherwise."""
-    firsts = [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.cells()]
+    firsts = [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
     return [candidate for config in firsts for candidate in tuning.candidates(config)]
 
 

@@ -172,6 +172,8 @@ class TableSpec(Entries):
         note: What a reader must know: how the printed thing was understood, where it is read from.
         differences: Lines that a table prints below its rows: the first of two rows (their ids) minus the second.
         options: Whatever the kind needs besides.
+        absent: Data sets whose files are not at hand, and the reason: nothing of them is run, and cells stay blank,
+            unless they are what a table is narrowed to.
     """
 
     path: Path
@@ -195,6 +197,7 @@ class TableSpec(Entries):
     note: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
     differences: dict[str, list[str]] = field(default_factory=dict, hash=False)
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+    absent: dict[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:
@@ -256,6 +259,19 @@ class TableSpec(Entries):
         """Every number of the table: by panel, data set, clients, row."""
         for panel, (dataset, clients), row in product(self.panels, self.places, self.rows):
             yield Cell(panel, row, dataset, clients)
+
+    def planned(self) -> list[Cell]:
+        """Cells of data sets that are at hand."""
+        return [cell for cell in self.cells() if cell.dataset not in self.absent]
+
+    @property
+    def blank(self) -> str:
+        """``Left blank: Flickr (no raw files).``; empty where all data sets are at hand."""
+        reasons: dict[str, list[str]] = {}
+        for dataset, reason in self.absent.items():
+            reasons.setdefault(reason, []).append(spelled(dataset))
+        told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        return f"Left blank: {told}." if told else ""
 
     def config(self, cell: Cell, protocol: str, seed: int) -> Config:
         """The run of ``cell`` at ``seed``, before any tuning.
@@ -320,6 +336,7 @@ class TableSpec(Entries):
             clients=tuple(k for k in self.clients if not clients or k in clients),
             seeds=tuple(s for s in self.seeds if not seeds or s in seeds),
             rows=tuple(r for r in self.rows if not methods or r.method in methods or r.id in methods),
+            absent={d: reason for d, reason in self.absent.items() if not datasets},
         )
 
     def smoke(self) -> TableSpec:

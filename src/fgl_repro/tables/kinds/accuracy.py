@@ -106,7 +106,7 @@ def markdown(table: Grid) -> str:
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {ROUNDS[table.selection]}. "
         "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
         "like them; blank: not run.",
-        *([spec.note] if spec.note else []),
+        *filter(None, (spec.note, spec.blank)),
     ]
     for selection in _both(table):
         blocks.append(f"## At the {ROUNDS[selection]}")

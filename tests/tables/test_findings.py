@@ -57,7 +57,7 @@ def paper(tmp_path: Path) -> Made:
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
         head = "protocol panel dataset clients method paper_mean paper_std suspect best_mean best_std best_points"
-        writer.writerow([*head.split(), "best_verdict", "counted", "best_judgement"])
+        writer.writerow([*head.split(), "best_verdict", "counted", "best_judgement", "fitted", "printed_selection"])
         for dataset, clients, method, printed, suspect, ours, std, verdict in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
             judgement = {"agrees": "reproduced", "differs": "differs"}.get(verdict, "no evidence")
@@ -76,6 +76,8 @@ def paper(tmp_path: Path) -> Made:
                 verdict,
                 "1",
                 judgement,
+                "0",
+                "best",
             ]
             writer.writerow(told)
     (tmp_path / "notes").mkdir()
@@ -103,6 +105,7 @@ def paper(tmp_path: Path) -> Made:
         ("{reproduced method=fedpub}", "0 of 1"),
         ("{gap dataset=cora}", "2.7"),
         ("{ahead method=fedpub}", "1 of 2"),
+        ("{tau panel=1}", "+1.00"),
         ("{value file=table_8.csv class=1,2 show=gamma spread=1 digits=2}", "0.25, 0.30 ± 0.01"),
         ("{value file=table_8.csv class=2 show=gamma scale=100 digits=0}", "30"),
         ("{runs method=fedavg protocol.lr=0.01 spread=1}", "60.0 ± 8.2"),

@@ -8,6 +8,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {paper ...}  {points ...}                             what the paper prints for that cell; ours minus the paper's
     {agree ...}  {gap ...}                                how many cells agree (``13 of 15``); mean absolute difference
     {reproduced ...}                                      how many printed numbers are reproduced, of those told
+    {tau panel=1a,1b ...}                                 Kendall's tau between our ranking and print's, median of columns
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
@@ -109,7 +110,7 @@ class _Lookup:
     def text(self) -> str:
         """What stands in its place."""
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
-        whole["noted"] = self.noted
+        whole |= {"noted": self.noted, "tau": self.tau}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         if self.word in whole:
             return whole[self.word](self.filters)
@@ -191,6 +192,12 @@ class _Lookup:
         if not (told := [row[f"{at}_judgement"] for row in once if row[f"{at}_judgement"] != NOTHING]):
             raise ValueError("no cell with evidence matches")
         return f"{told.count(REPRODUCED)} of {len(told)}"
+
+    def tau(self, filters: Words) -> str:
+        """At the printed round, over methods that both sides have, as the scoreboard has it."""
+        if not (found := compare.shares(self.matching(self.published.cells, filters))["tau"]):
+            raise ValueError("no column that matches has two methods")
+        return str(found)
 
     def noted(self, filters: Words) -> str:
         """Mean gap over the rows of a note's table that have ``rows`` in their name."""

@@ -8,7 +8,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {paper ...}  {points ...}                             what the paper prints for that cell; ours minus the paper's
     {agree ...}  {gap ...}                                how many cells agree (``13 of 15``); mean absolute difference
     {reproduced ...}                                      how many printed numbers are reproduced, of those told
-    {tau panel=1a,1b ...}                                 Kendall's tau between our ranking and print's, median of columns
+    {tau panel=1a,1b ...}                                 Kendall's tau between our ranking and print's (median)
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20

@@ -65,8 +65,12 @@ def test_structure_brings_a_coupling_below_the_product_of_the_marginals() -> Non
     assert value(plan) < 0.8 * value(torch.full((1, 8, 8), 1 / 64))
 
 
+@pytest.mark.parametrize("size", [1, 500_000])
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_generators_train_on_their_own_clients_nodes(variant: str, world: World) -> None:
+def test_generators_train_on_their_own_clients_nodes(
+    variant: str, size: int, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxies, "PIECE", size)
     config = make_config("ghost", variant, **{"method.steps": 60})
     clients = make_clients(world, config)
     training = proxies.Training(config.method, clients)
@@ -75,7 +79,9 @@ def test_generators_train_on_their_own_clients_nodes(variant: str, world: World)
     real = torch.from_numpy(graph.base.features[graph.node[own]].toarray())
     torch.testing.assert_close(training.features[k, : len(own)], real)
     inside = graph.adjacency[own][:, own].toarray()
-    found = training.ours(torch.eye(training.mask.shape[1]).expand(3, -1, -1))[k, : len(own), : len(own)]
+    (piece,) = (piece for piece in training.pieces if piece.who.start <= k < piece.who.stop)
+    neighbours = piece.ours(torch.eye(piece.width).expand(piece.who.stop - piece.who.start, -1, -1))
+    found = neighbours[k - piece.who.start, : len(own), : len(own)]
     np.testing.assert_array_equal(found.numpy(), inside + (np.eye(len(own)) if variant == "paper" else 0))
     first = float(training.turn(1).values["loss"])
     assert float(training.turn(60).values["loss"]) < first

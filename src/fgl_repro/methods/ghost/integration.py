@@ -60,8 +60,10 @@ class Integration:
     def importance(self, graph: PseudoGraph) -> Params:
         """I, the gradient of sum e_ij^2 over links, e_ij = (h_i W)(tanh h_j W), W the first layer's map."""
         hidden = torch.relu(self.model.first(self.params, graph.view(1)))[0]
-        mapped = hidden @ self.params["W1"][0].T
-        held = ((mapped @ torch.tanh(mapped).T) ** 2 * (graph.around > 0)).sum()
+        weight = self.params["W1"][0]
+        other = torch.tanh(hidden @ weight.T) @ weight  # e_ij is the product of h_i and row j of this
+        one, two = (graph.around > 0).nonzero().unbind(1)
+        held = (hidden.index_select(0, one) * other.index_select(0, two)).sum(1).square().sum()
         grads = torch.autograd.grad(held, list(self.params.values()), allow_unused=True)
         found = {
             name: torch.zeros_like(value) if grad is None else grad

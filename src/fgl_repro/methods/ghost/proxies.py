@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +23,14 @@ from fgl_repro.nn.sparse import csr_tensor, product
 from fgl_repro.nn.view import Padded
 
 if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.ghost.method import Ghost
 
 NOISE = 64
 """Random numbers that a node is made of."""
+PIECE = 500_000
+"""Entries of couplings that are worked out together, about as many as a cache holds."""
 
 
 def generated(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
@@ -38,6 +42,37 @@ def generated(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Gen
         hidden = dropout(torch.tanh(linear(hidden, nets[f"W{layer}"], nets[f"b{layer}"])), rate, rng)
     last = len(WIDTHS) + 1
     return linear(hidden, nets[f"W{last}"], nets[f"b{last}"])
+
+
+@dataclass(frozen=True)
+class Piece:
+    """P clients whose couplings are worked out together: few enough for a cache.
+
+    Attributes:
+        who: These clients.
+        width: Most training nodes that one of them has.
+        links: Between their training nodes, ``[P * width, P * width]``.
+    """
+
+    who: slice
+    width: int
+    links: Tensor
+
+    @staticmethod
+    def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> Piece:
+        """Clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
+        own = rows[(graph.owner[rows] >= who.start) & (graph.owner[rows] < who.stop)]
+        places = Padded.of(own, graph)
+        part = slice(who.start * places.width, who.stop * places.width)
+        return Piece(who, places.width, csr_tensor(places.place(links[own][:, own], places)[part, part], device))
+
+    def cut(self, values: Tensor) -> Tensor:
+        """Their part of ``[K, r, ...]``."""
+        return values[self.who, : self.width]
+
+    def ours(self, values: Tensor) -> Tensor:
+        """Sums over real neighbours, ``[P, width, m] -> [P, width, m]``."""
+        return product(self.links, values.flatten(0, 1)).view_as(values)
 
 
 class Training:
@@ -60,26 +95,26 @@ class Training:
         self.labels, self.mask, self.mean = view.labels, view.mask, view.mean
         self.features = torch.from_numpy(places.scatter(graph.base.features[graph.node[rows]].toarray())).to(device)
         self.told = torch.softmax(self.features, 2)
-        links = graph.adjacency[rows][:, rows]
+        links = graph.adjacency
         if method.written:
-            links = links + sp.eye_array(len(rows), dtype=np.float32, format="csr")
-        self.links = csr_tensor(places.place(links, places), device)
+            links = sp.csr_matrix(links + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
+        some = max(PIECE // places.width**2, 1)
+        self.pieces = [
+            Piece.of(slice(first, min(first + some, clients.count)), graph, rows, links, device)
+            for first in range(0, clients.count, some)
+        ]
 
-    def ours(self, values: Tensor) -> Tensor:
-        """Sums over real neighbours, ``[K, r, m] -> [K, r, m]``."""
-        return product(self.links, values.flatten(0, 1)).view_as(values)
-
-    def theirs(self, features: Tensor) -> Tensor | None:
+    def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
         """Structure of the generated nodes ``[K, r, r]``; in the release the identity."""
         if not self.method.written:
             return None
         unit = F.normalize(features.detach(), dim=2)
-        alike = (unit @ unit.transpose(1, 2)).masked_fill(self.mask.unsqueeze(1) == 0, -2.0)
+        alike = (unit @ unit.transpose(1, 2)).masked_fill(mask.unsqueeze(1) == 0, -2.0)
         near = alike.topk(min(self.method.neighbours, alike.shape[2]), dim=2).indices
         links = torch.zeros_like(alike).scatter_(2, near, 1.0)
         links = torch.maximum(links, links.transpose(1, 2))
         links.diagonal(dim1=1, dim2=2).fill_(1.0)
-        return links * self.mask.unsqueeze(1) * self.mask.unsqueeze(2)
+        return links * mask.unsqueeze(1) * mask.unsqueeze(2)
 
     def loss(self, step: Step) -> Tensor:
         """Of each client ``[K]``."""
@@ -90,9 +125,15 @@ class Training:
         found = self.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
         if not method.aligned:
             return found
+        apart = torch.cat([self.distance(piece, real, made) for piece in self.pieces])
+        return found + method.aligned * (1 - method.structure) * apart
+
+    def distance(self, piece: Piece, real: Tensor, made: Tensor) -> Tensor:
+        """What moving real nodes ``[K, r, d]`` to generated ones costs clients of a piece, each."""
+        real, made, mask = (piece.cut(values) for values in (real, made, self.mask))
         cost = squared_distances(real, made)
-        plan = coupling(cost.detach(), self.mask, self.ours, self.theirs(made), method.structure)
-        return found + method.aligned * (1 - method.structure) * (plan * cost).sum((1, 2))
+        plan = coupling(cost.detach(), mask, piece.ours, self.theirs(made, mask), self.method.structure)
+        return (plan * cost).sum((1, 2))
 
     def turn(self, steps: int) -> Turn:
         """So many steps."""

@@ -29,7 +29,7 @@ def coupling(cost: Tensor, mask: Tensor, ours: Callable[[Tensor], Tensor], their
     Args:
         cost: M ``[K, n, n]``.
         mask: 1.0 at rows that are some, ``[K, n]``.
-        ours: Product with symmetric A, ``[K, n, m] -> [K, n, m]``; entries of A are 0 or 1.
+        ours: Product with symmetric A, ``[K, n, m] -> [K, n, m]``, a new tensor; entries of A are 0 or 1.
         theirs: Symmetric B ``[K, n, n]``, the same; None: the identity.
         a: Weight of structure.
     """
@@ -41,14 +41,15 @@ def coupling(cost: Tensor, mask: Tensor, ours: Callable[[Tensor], Tensor], their
     column = share if theirs is None else (theirs @ share.unsqueeze(2)).squeeze(2)
     fixed = (1 - a) * cost + 2 * a * (row + column.unsqueeze(1))
     scale = SHARP * ((fixed * found).sum((1, 2)) + 1e-12).view(-1, 1, 1)
+    fixed = (fixed / -scale).masked_fill_(pairs == 0, -torch.inf)  # nothing goes to or comes from where nobody is
     for _ in range(ITERATIONS):
         crossed = ours(found) if theirs is None else ours(found) @ theirs
-        slope = (fixed - 4 * a * crossed) / scale
-        slope = slope - slope.masked_fill(pairs == 0, torch.inf).amin(2, keepdim=True).nan_to_num(posinf=0.0)
-        found = found * torch.exp(-slope.clamp_min(0)) * pairs
+        slope = torch.addcmul(fixed, crossed, 4 * a / scale, out=crossed)
+        slope.sub_(slope.amax(2, keepdim=True).nan_to_num_(neginf=0.0)).exp_()
+        found.mul_(slope)
         for _ in range(SCALINGS):
-            found = found * (share / found.sum(2).clamp_min(1e-30)).unsqueeze(2)
-            found = found * (share / found.sum(1).clamp_min(1e-30)).unsqueeze(1)
+            found.mul_((share / found.sum(2).clamp_min_(1e-30)).unsqueeze(2))
+            found.mul_((share / found.sum(1).clamp_min_(1e-30)).unsqueeze(1))
     return found
 
 

@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.generated.graphs import network
+from fgl_repro.methods.generated import graphs
+from fgl_repro.methods.generated.graphs import PseudoGraph, network
 from fgl_repro.methods.ghost import proxies
 from fgl_repro.methods.ghost.integration import Integration
 from fgl_repro.methods.ghost.transport import coupling, squared_distances
@@ -137,3 +138,16 @@ def test_bytes_are_those_of_generators_up_and_a_model_down(world: World) -> None
     sizes = [64 + c, 64, 128, 256, d]
     assert up["up"]["generators"] == 4 * (c * c + sum(a * b + b for a, b in pairwise(sizes)))
     assert down["down"]["weights"] == 4 * (d * 8 + 8 + 8 * c + c)
+
+
+def test_sparse_products_on_a_large_graph_are_the_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = points(1, 30, 2)[0]
+
+    def found() -> list[torch.Tensor]:
+        graph = PseudoGraph.of(values, 3)
+        return [graph.propagated, graph.view(1).outer(values), graph.view(2).outer(values.repeat(2, 1))]
+
+    dense = found()
+    monkeypatch.setattr(graphs, "LARGE", 1)
+    for sparse, expected in zip(found(), dense, strict=True):
+        torch.testing.assert_close(sparse, expected)

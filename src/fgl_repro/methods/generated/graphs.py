@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import fan_in, normalised
-from fgl_repro.nn.view import View
+from fgl_repro.nn.sparse import SparseOp, csr_tensor
+from fgl_repro.nn.view import Linear, View
 
 WIDTHS = (64, 128, 256)
 """Hidden layers of the network."""
+LARGE = 500
+"""Nodes of a graph from which on sparse products are faster on a CPU, each node having a handful of neighbours."""
 
 
 def balanced(nodes: int, classes: int, device: torch.device) -> Tensor:
@@ -69,9 +73,17 @@ class PseudoGraph:
         return self.moved(self.features.detach())
 
     @cached_property
+    def average(self) -> Linear:
+        """Averages around each node, ``[n, m] -> [n, m]``."""
+        if len(self.around) < LARGE or self.around.device.type != "cpu":
+            return lambda values: self.around @ values
+        matrix = csr_tensor(sp.csr_matrix(self.around.numpy()), self.around.device)
+        return SparseOp(matrix, matrix)  # it is symmetric
+
+    @cached_property
     def propagated(self) -> Tensor:
         """Features averaged around each node ``[n, d]``."""
-        return self.around @ self.features
+        return self.average(self.features)
 
     def view(self, clients: int) -> View:
         """The view that applies K networks to K copies of it."""
@@ -84,6 +96,8 @@ class PseudoGraph:
             return (self.propagated @ wide).view(nodes, clients, -1).transpose(0, 1) + bias.unsqueeze(1)
 
         def second(values: Tensor) -> Tensor:
+            if clients == 1:
+                return self.average(values)
             return (self.around @ values.view(clients, nodes, -1)).flatten(0, 1)
 
         return View(

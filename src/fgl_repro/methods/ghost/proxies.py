@@ -66,10 +66,6 @@ class Piece:
         part = slice(who.start * places.width, who.stop * places.width)
         return Piece(who, places.width, csr_tensor(places.place(links[own][:, own], places)[part, part], device))
 
-    def cut(self, values: Tensor) -> Tensor:
-        """Their part of ``[K, r, ...]``."""
-        return values[self.who, : self.width]
-
     def ours(self, values: Tensor) -> Tensor:
         """Sums over real neighbours, ``[P, width, m] -> [P, width, m]``."""
         return product(self.links, values.flatten(0, 1)).view_as(values)
@@ -98,10 +94,10 @@ class Training:
         links = graph.adjacency
         if method.written:
             links = sp.csr_matrix(links + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
-        some = max(PIECE // places.width**2, 1)
+        self.some = max(PIECE // places.width**2, 1)
         self.pieces = [
-            Piece.of(slice(first, min(first + some, clients.count)), graph, rows, links, device)
-            for first in range(0, clients.count, some)
+            Piece.of(slice(first, min(first + self.some, clients.count)), graph, rows, links, device)
+            for first in range(0, clients.count, self.some)
         ]
 
     def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
@@ -125,12 +121,13 @@ class Training:
         found = self.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
         if not method.aligned:
             return found
-        apart = torch.cat([self.distance(piece, real, made) for piece in self.pieces])
+        parts = (torch.split(values, self.some) for values in (real, made, self.mask))
+        apart = torch.cat([self.distance(*each) for each in zip(self.pieces, *parts, strict=True)])
         return found + method.aligned * (1 - method.structure) * apart
 
-    def distance(self, piece: Piece, real: Tensor, made: Tensor) -> Tensor:
-        """What moving real nodes ``[K, r, d]`` to generated ones costs clients of a piece, each."""
-        real, made, mask = (piece.cut(values) for values in (real, made, self.mask))
+    def distance(self, piece: Piece, real: Tensor, made: Tensor, mask: Tensor) -> Tensor:
+        """What it costs clients of a piece, each, to move real nodes to generated ones, both ``[P, r, d]``."""
+        real, made, mask = (values[:, : piece.width] for values in (real, made, mask))
         cost = squared_distances(real, made)
         plan = coupling(cost.detach(), mask, piece.ours, self.theirs(made, mask), self.method.structure)
         return (plan * cost).sum((1, 2))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch_geometric import transforms
@@ -22,6 +24,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn import view as view_module
 from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import Views
 
 LINEAR = {"W": "weight", "b": "bias"}
@@ -182,3 +185,43 @@ def test_layers_of_a_gcn_are_no_news_to_older_records() -> None:
         "hidden": 64,
         "dropout": 0.0,
     }
+
+
+def test_a_weighted_link_is_for_attention_as_many_links(toy_graph: Graph) -> None:
+    links = sp.triu(toy_graph.adjacency[:12, :12]).tocsr()
+    links.data = np.arange(links.nnz, dtype=np.float32) % 3 + 1
+    graph = small_graph(toy_graph, sp.csr_matrix(links + links.T))
+    net, names = gat(toy_graph.num_features, toy_graph.num_classes)
+    model = option("model", "gat")(hidden=8).build(toy_graph.num_features, toy_graph.num_classes)
+    params = {
+        name: torch.cat([own.detach().reshape(-1, own.shape[-1]) for own in parts]) for name, parts in names.items()
+    }
+    params = {
+        name: (value.T if name.startswith("W") else value.flatten()).unsqueeze(0) for name, value in params.items()
+    }
+    edges = np.repeat(np.stack(graph.adjacency.nonzero()), graph.adjacency[graph.adjacency.nonzero()].A1.astype(int), 1)
+    x = torch.from_numpy(graph.base.features.toarray())
+    view = model.view(Views(torch.device("cpu")), graph, np.arange(12))
+    torch.testing.assert_close(model(params, view)[0], net(x, torch.from_numpy(edges)), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
+def test_graphsage_propagates_over_weighted_links_as_a_gcn(
+    toy_graph: Graph, sparse_below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
+    links = sp.csr_matrix(toy_graph.adjacency[:12, :12] * np.float32(0.3))
+    graph = small_graph(toy_graph, links)
+    model = option("model", "graphsage")(hidden=8).build(toy_graph.num_features, toy_graph.num_classes)
+    params = {name: value.unsqueeze(0) for name, value in model.init(torch.Generator().manual_seed(0)).items()}
+    step, x = normalised(torch.from_numpy(links.toarray())), torch.from_numpy(graph.base.features.toarray())
+    hidden = torch.relu(torch.cat([step @ x, x], 1) @ params["W1"][0] + params["b1"][0])
+    expected = torch.cat([step @ hidden, hidden], 1) @ params["W2"][0] + params["b2"][0]
+    view = model.view(Views(torch.device("cpu")), graph, np.arange(12))
+    torch.testing.assert_close(model(params, view)[0], expected, atol=1e-5, rtol=1e-5)
+
+
+def small_graph(base: Graph, links: sp.csr_matrix) -> UnionGraph:
+    """The first 12 nodes with links of one's own, as the graph of one client."""
+    part = replace(base.subgraph(np.arange(12)), adjacency=links)
+    return UnionGraph(part, np.arange(12), np.array([0, 12]), links)

@@ -174,9 +174,19 @@ def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
     return DenseOp(inputs.view(nodes.clients, nodes.width, -1), kept)
 
 
+def with_loops(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """A + I: every node its own neighbour, with weight 1."""
+    return sp.csr_matrix(adjacency + sp.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
+
+
+def weighted(adjacency: sp.csr_matrix) -> bool:
+    """Whether links have weights other than 1, as those of a condensed graph have."""
+    return bool((adjacency.data != 1).any())
+
+
 def gcn_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
     """Symmetric normalisation with self-loops, D^-1/2 (A + I) D^-1/2 with degrees of A + I (Kipf & Welling, 2017)."""
-    looped = sp.csr_matrix(adjacency + sp.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
+    looped = with_loops(adjacency)
     scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()), dtype=np.float32)
     return sp.csr_matrix(scale @ looped @ scale)
 
@@ -221,17 +231,22 @@ class Views:
         return self._view(graph, outer, last, between, sparse=blocks(features, inputs, graph), inner=inner)
 
     def whole(
-        self, graph: UnionGraph, rows: np.ndarray, step: Callable[[sp.csr_matrix, torch.device], Any]
+        self,
+        graph: UnionGraph,
+        rows: np.ndarray,
+        step: Callable[[sp.csr_matrix, torch.device], Any],
+        norm: Callable[[sp.csr_matrix], sp.csr_matrix] = gcn_norm,
     ) -> WholeView:
         """View with features as they are, for networks that take many steps or weigh their neighbours themselves.
 
         Args:
             rows: Union nodes to predict, ascending.
-            step: Makes what leads from nodes to nodes from a normalised adjacency, as :meth:`SparseOp.of` does.
+            step: Makes what leads from nodes to nodes from an adjacency with self-loops, as :meth:`SparseOp.of` does.
+            norm: Makes that adjacency from the graph's.
         """
 
         def make() -> tuple[sp.csr_matrix, Padded, dict[str, Any]]:
-            adjacency, features = gcn_norm(graph.adjacency), graph.base.features[graph.node]
+            adjacency, features = norm(graph.adjacency), graph.base.features[graph.node]
             nodes = Padded.of(np.arange(graph.num_nodes), graph)
             shared: dict[str, Any] = {"dense": None, "sparse": None}
             if thin(graph.base.features):

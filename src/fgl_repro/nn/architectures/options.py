@@ -47,6 +47,7 @@ class Gat(Architecture):
     """Two layers of graph attention with one head, of which the second gives the logits."""
 
     name: ClassVar[str] = "gat"
+    revision: ClassVar[int] = 1  # reads weights of links
     network: ClassVar[str] = "fgl_repro.nn.models.gat:GAT"
 
     hidden: int = 64
@@ -209,6 +210,7 @@ class GraphSage(Sage):
     """GraphSAGE whose second layer gives the logits."""
 
     name: ClassVar[str] = "graphsage"
+    revision: ClassVar[int] = 1  # reads weights of links
     fixed: ClassVar[dict[str, Any]] = {"linear": False}
 
     hidden: int = 64

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from fgl_repro.nn.attention import Links
 from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import glorot
+from fgl_repro.nn.view import with_loops
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +26,9 @@ class GAT(Layered):
     """d -> H -> C: two layers of attention (Velickovic et al., 2018), ReLU and dropout between.
 
     With h = x W, node i gets sum_j alpha_ij h_j + b over its neighbours j and itself, alpha the softmax over j of
-    LeakyReLU(s h_j + t h_i). Edges have no weights: one is there or not. Parameters, each with a leading client axis:
-    ``W1 [K, d, H]``, ``s1 t1 b1 [K, H]``, ``W2 [K, H, C]``, ``s2 t2 b2 [K, C]``. No neighbours are drawn.
+    LeakyReLU(s h_j + t h_i). An edge of weight w counts as w edges would, a self-loop as one. Parameters, each with a
+    leading client axis: ``W1 [K, d, H]``, ``s1 t1 b1 [K, H]``, ``W2 [K, H, C]``, ``s2 t2 b2 [K, C]``. No neighbours
+    are drawn.
     """
 
     def init(self, rng: Generator) -> Params:
@@ -40,7 +42,7 @@ class GAT(Layered):
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
         """All nodes and their links, and those of the ``rows``."""
-        return views.whole(graph, rows, Links.of)
+        return views.whole(graph, rows, Links.of, with_loops)
 
     def first(self, params: Params, view: View) -> Tensor:
         """Features through the first map, at all nodes, ``[K, n1, H]``."""

@@ -111,9 +111,10 @@ class SAGE(Layered):
     """d -> H -> H/2 -> C: two mean-aggregating convolutions with root weights, ReLU and dropout between, then linear.
 
     A layer is ``[mean of neighbours | own] W + b`` (Hamilton et al., 2017, as in PyG's SAGEConv): the rows of W are the
-    neighbour map above the root map. A node without neighbours has mean 0. Parameters, each with a leading client axis:
-    ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``. Without
-    the ``linear`` classifier, d -> H -> C, the second convolution gives the logits.
+    neighbour map above the root map. A node without neighbours has mean 0. On a graph whose links have weights (a
+    condensed one) a GCN's propagation takes the mean's place, see :class:`Source`. Parameters, with a leading client
+    axis: ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``.
+    Without the ``linear`` classifier, d -> H -> C, the second convolution gives the logits.
     """
 
     linear: bool = True
@@ -214,7 +215,8 @@ class Source:
     """What all views of a union graph are cut from.
 
     Attributes:
-        mean: Mean over the neighbours of each node ``[N, N]``; links count alike, whatever their weights.
+        mean: Mean over the neighbours of each node ``[N, N]``. Where links have weights, it is a GCN's propagation:
+            such graphs are made for that (SimGC, which O-pFGL's condensation follows, gives GraphSAGE the same).
         degree: Neighbours of each node ``[N]``.
         both: ``[A X | X]`` of every node ``[N, 2d]``, sparse, or dense and with a row of zeros ``[N + 1, 2d]``.
     """
@@ -224,6 +226,8 @@ class Source:
         self.degree = np.diff(graph.adjacency.indptr).astype(np.float32)
         scale = sp.diags_array(1 / np.maximum(self.degree, 1), dtype=np.float32)
         self.mean = sp.csr_matrix(scale @ (graph.adjacency != 0).astype(np.float32))
+        if views_of.weighted(graph.adjacency):
+            self.mean = views_of.gcn_norm(graph.adjacency)
         own = graph.base.features[graph.node]
         self.both: Tensor | sp.csr_matrix
         self.both = sp.csr_matrix(sp.hstack([self.mean @ own, own], format="csr", dtype=np.float32))

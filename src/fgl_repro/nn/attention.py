@@ -42,9 +42,10 @@ class Links:
         turned = numbered.tocsc()
         back = sp.csr_matrix((turned.data, turned.indices, turned.indptr), shape=matrix.shape[::-1])
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        index = [torch.from_numpy(part.astype(np.int64)).to(device) for part in (row, matrix.indices, turned.data)]
+        places = (row, matrix.indices, turned.data)
+        row, column, order = (torch.from_numpy(part.astype(np.int64)).to(device) for part in places)
         prior = torch.from_numpy(np.log(matrix.data)).to(device) if weighted(matrix) else None
-        return Links(csr_tensor(matrix, device), csr_tensor(back, device), *index, prior)
+        return Links(csr_tensor(matrix, device), csr_tensor(back, device), row, column, order, prior)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights of the entries, which add to 1 in every row that has some, from their scores ``[E]``."""

@@ -41,8 +41,8 @@ class Links:
         numbered = sp.csr_matrix((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
         turned = numbered.tocsc()
         back = sp.csr_matrix((turned.data, turned.indices, turned.indptr), shape=matrix.shape[::-1])
-        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        places = (row, matrix.indices, turned.data)
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        places = (rows, matrix.indices, turned.data)
         row, column, order = (torch.from_numpy(part.astype(np.int64)).to(device) for part in places)
         prior = torch.from_numpy(np.log(matrix.data)).to(device) if weighted(matrix) else None
         return Links(csr_tensor(matrix, device), csr_tensor(back, device), row, column, order, prior)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fgl_repro.config import build
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from support import worlds
@@ -35,3 +37,9 @@ def test_fedper_keeps_the_classifier_at_home(world: World) -> None:
         kept = name in ("W3", "b3")
         expected = before[name] if kept else before[name].mean(0, keepdim=True).expand_as(value)
         torch.testing.assert_close(value.detach(), expected)
+
+
+@pytest.mark.parametrize("model", ["sgc", "ssgc"])
+def test_a_model_of_one_layer_has_nothing_to_share(model: str) -> None:
+    with pytest.raises(UserError, match=f"model={model} cannot carry method=fedper: choose model=gcn or gcn2"):
+        build(method="fedper", model=model)

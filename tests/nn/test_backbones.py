@@ -187,22 +187,19 @@ def test_layers_of_a_gcn_are_no_news_to_older_records() -> None:
     }
 
 
-def test_a_weighted_link_is_for_attention_as_many_links(toy_graph: Graph) -> None:
+def test_attention_leaves_weak_links_out(toy_graph: Graph) -> None:
     links = sp.triu(toy_graph.adjacency[:12, :12]).tocsr()
-    links.data = np.arange(links.nnz, dtype=np.float32) % 3 + 1
-    graph = small_graph(toy_graph, sp.csr_matrix(links + links.T))
-    net, names = gat(toy_graph.num_features, toy_graph.num_classes)
+    links.data = np.linspace(0.3, 0.9, links.nnz, dtype=np.float32)
+    both = sp.csr_matrix(links + links.T)
+    kept = sp.csr_matrix((both >= 0.5).astype(np.float32))
     model = option("model", "gat")(hidden=8).build(toy_graph.num_features, toy_graph.num_classes)
-    params = {
-        name: torch.cat([own.detach().reshape(-1, own.shape[-1]) for own in parts]) for name, parts in names.items()
-    }
-    params = {
-        name: (value.T if name.startswith("W") else value.flatten()).unsqueeze(0) for name, value in params.items()
-    }
-    edges = np.repeat(np.stack(graph.adjacency.nonzero()), graph.adjacency[graph.adjacency.nonzero()].A1.astype(int), 1)
-    x = torch.from_numpy(graph.base.features.toarray())
-    view = model.view(Views(torch.device("cpu")), graph, np.arange(12))
-    torch.testing.assert_close(model(params, view)[0], net(x, torch.from_numpy(edges)), atol=1e-5, rtol=1e-5)
+    params = {name: value.unsqueeze(0) for name, value in model.init(torch.Generator().manual_seed(0)).items()}
+    found = []
+    for adjacency in (both, kept, sp.csr_matrix((both > 0).astype(np.float32))):
+        view = model.view(Views(torch.device("cpu")), small_graph(toy_graph, adjacency), np.arange(12))
+        found.append(model(params, view))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
 
 
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])

@@ -60,3 +60,31 @@ def test_exponents_are_those_that_the_numbers_have() -> None:
     assert costs.exponents(spec, list(grown)) == "n^1.5 K^-0.5 d^1.0"
     assert costs.exponents(spec, [*grown[:4], None, None]) == ""
     assert costs.exponents(spec, [None] * 6) == ""
+
+
+def test_what_the_second_stage_does_to_a_class(store: RecordStore, tmp_path: Path) -> None:
+    """Of 10 nodes of class 3 at client 1, stage 1 finds 5, fine-tuning 10 in one seed; nobody says it of others."""
+    spec = load("opfgl/fig5")
+    for row, seed, right in ((0, 0, 5), (0, 1, 5), (1, 0, 10), (1, 2, 10)):
+        own = [[0] * 6 for _ in range(6)]
+        own[3][3], own[3][0] = right, 10 - right
+        point = replace(helpers.measured(0.8), confusion=[own, own])
+        config = spec.config(Cell(spec.panels[0], spec.rows[row], "citeseer", 10), "opfgl", seed)
+        store.save(helpers.record(config, metrics={"seen_graph": {"best": point, "last": point}}))
+    made = artifact.make(spec, "opfgl", store)
+    (third,) = (row for row in made.content.rows if row["name"] == "ft" and row["class"] == 3)
+    assert float(third["points"]) == pytest.approx(100 * (1 - 10 / 15), abs=1e-3)
+    assert (third["n_seeds"], third["printed"]) == (1, "+1.57")
+    assert "33.33 [1 of 3] (+1.57)" in made.page
+    assert (made.content.done, made.content.wanted) == (0, 18)
+    assert {path.suffix for path in artifact.write(made, tmp_path)} == {".csv", ".md", ".png", ".svg"}
+
+
+def test_a_figure_of_costs_is_drawn(store: RecordStore, tmp_path: Path) -> None:
+    spec = load("opfgl/fig4")
+    cell = Cell(spec.panels[0], spec.rows[-1], "cora", 10)
+    store.save(helpers.record(spec.config(cell, "opfgl", 0), bytes={"statistics": {"up": {"mean": 120_000}}}))
+    made = artifact.make(spec, "opfgl", store)
+    assert {path.name for path in artifact.write(made, tmp_path)} == {"figure_4.csv", "figure_4.png", "figure_4.svg"}
+    assert [row["value"] for row in made.content.rows if row["name"] == "O-pFGL"] == ["0.120000", "0.000000"]
+    assert all(row["claim"] == "" for row in made.content.rows)

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.nn.sparse import csr_tensor, product
-from fgl_repro.nn.view import weighted
 
 SLOPE = 0.2
 """Of the leaky ReLU that scores go through."""
@@ -26,7 +25,6 @@ class Links:
         pattern, turned: The matrix and its transpose as torch has them, with values that nobody reads.
         row, column: Of each entry, int64 ``[E]``.
         order: Entry behind each entry of the transpose, int64 ``[E]``.
-        prior: Logarithm of each entry's weight, float ``[E]``; None where all weigh 1.
     """
 
     pattern: Tensor
@@ -34,18 +32,15 @@ class Links:
     row: Tensor
     column: Tensor
     order: Tensor
-    prior: Tensor | None
 
     @staticmethod
     def of(matrix: sp.csr_matrix, device: torch.device) -> Links:
         numbered = sp.csr_matrix((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
         turned = numbered.tocsc()
         back = sp.csr_matrix((turned.data, turned.indices, turned.indptr), shape=matrix.shape[::-1])
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        places = (rows, matrix.indices, turned.data)
-        row, column, order = (torch.from_numpy(part.astype(np.int64)).to(device) for part in places)
-        prior = torch.from_numpy(np.log(matrix.data)).to(device) if weighted(matrix) else None
-        return Links(csr_tensor(matrix, device), csr_tensor(back, device), row, column, order, prior)
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        index = [torch.from_numpy(part.astype(np.int64)).to(device) for part in (row, matrix.indices, turned.data)]
+        return Links(csr_tensor(matrix, device), csr_tensor(back, device), *index)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights of the entries, which add to 1 in every row that has some, from their scores ``[E]``."""
@@ -62,7 +57,7 @@ class Links:
     def attend(self, values: Tensor, source: Tensor, target: Tensor) -> Tensor:
         """Attention's means ``[n, F]`` of ``values`` ``[m, F]``, from scores of sources ``[m]`` and targets ``[n]``."""
         scores = F.leaky_relu(source[self.column] + target[self.row], SLOPE)
-        return self.sums(self.softmax(scores if self.prior is None else scores + self.prior), values)
+        return self.sums(self.softmax(scores), values)
 
 
 def _weighted(pattern: Tensor, weight: Tensor) -> Tensor:

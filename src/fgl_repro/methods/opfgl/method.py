@@ -25,8 +25,8 @@ Variants:
 Any backbone does. The released code has no GraphSAGE and no GAT, and PyG's read no link weights: all links of the
 surrogate (0.01 or more: nearly all) would count alike, and Cora comes out 20 and 13 points below print. Here GraphSAGE
 propagates over the surrogate as a GCN does (as in the code of SimGC, whose condensation this is), over clients' graphs
-with the plain mean; attention counts a link by its weight. That brings GraphSAGE back, and GAT most of the way
-(``results/opfgl/notes/2026-11-23-backbones.md``).
+with the plain mean; GAT leaves out links below 0.5, as in GCond's code. That brings GraphSAGE back, and GAT most of the
+way (``results/opfgl/notes/2026-11-23-backbones.md``).
 
 Known differences: the code's stage 1 passes gradients into the surrogate's features, which nobody reads; random draws.
 Its learnt links are a hub structure that rounding moves: the same code on another machine differs by a point.

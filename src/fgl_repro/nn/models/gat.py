@@ -11,14 +11,27 @@ from torch import Generator, Tensor
 from fgl_repro.nn.attention import Links
 from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import glorot
-from fgl_repro.nn.view import with_loops
+from fgl_repro.nn.view import weighted, with_loops
 
 if TYPE_CHECKING:
     import numpy as np
+    import scipy.sparse as sp
 
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views, WholeView
+
+STRONG = 0.5
+"""Weight from which on a link is one. Condensed graphs have hardly two nodes without a link; GCond's code, too, cuts
+them here before a GAT learns on them."""
+
+
+def strong(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """A + I without weak links; 0/1 links are all strong."""
+    if weighted(adjacency):
+        adjacency = adjacency.multiply(adjacency >= STRONG).tocsr()
+        adjacency.eliminate_zeros()
+    return with_loops(adjacency)
 
 
 @dataclass(frozen=True)
@@ -26,9 +39,9 @@ class GAT(Layered):
     """d -> H -> C: two layers of attention (Velickovic et al., 2018), ReLU and dropout between.
 
     With h = x W, node i gets sum_j alpha_ij h_j + b over its neighbours j and itself, alpha the softmax over j of
-    LeakyReLU(s h_j + t h_i). An edge of weight w counts as w edges would, a self-loop as one. Parameters, each with a
-    leading client axis: ``W1 [K, d, H]``, ``s1 t1 b1 [K, H]``, ``W2 [K, H, C]``, ``s2 t2 b2 [K, C]``. No neighbours
-    are drawn.
+    LeakyReLU(s h_j + t h_i). Edges count alike, and those that weigh less than ``STRONG`` not at all. Parameters, each
+    with a leading client axis: ``W1 [K, d, H]``, ``s1 t1 b1 [K, H]``, ``W2 [K, H, C]``, ``s2 t2 b2 [K, C]``. No
+    neighbours are drawn.
     """
 
     def init(self, rng: Generator) -> Params:
@@ -42,7 +55,7 @@ class GAT(Layered):
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
         """All nodes and their links, and those of the ``rows``."""
-        return views.whole(graph, rows, Links.of, with_loops)
+        return views.whole(graph, rows, Links.of, strong)
 
     def first(self, params: Params, view: View) -> Tensor:
         """Features through the first map, at all nodes, ``[K, n1, H]``."""

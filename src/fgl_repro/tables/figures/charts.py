@@ -40,11 +40,16 @@ def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks
 
 
 def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
-    """Means with error bars of one std, which end at 0; nothing, and no entry in the legend, without a point."""
+    """As :func:`spans`, of numbers above 0, where bars end."""
+    spans(chart, points, number, label, floor=0.0)
+
+
+def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: float = -math.inf) -> None:
+    """Means with error bars of one std, which end at ``floor``; nothing, nor a word in the legend, without a point."""
     if points:
         color, mark, _ = style(number)
         x, mean, std = (list(values) for values in zip(*points, strict=True))
-        bars = [[min(m, s) for m, s in zip(mean, std, strict=True)], std]
+        bars = [[min(m - floor, s) for m, s in zip(mean, std, strict=True)], std]
         chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 
 

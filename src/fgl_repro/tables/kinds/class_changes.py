@@ -1,0 +1,80 @@
+"""F1 of every class at one client, in points above that of the first row, seed by seed (O-pFGL's Figure 5).
+
+``options.client`` counts from 0. The reference has numbers by ``variant`` (a row's name) and ``class``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fgl_repro.data.catalog import facts
+from fgl_repro.runs.store import Source
+from fgl_repro.tables import reference
+from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import common
+from fgl_repro.tables.kinds.bars import SPREAD
+from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.one_client import scores
+from fgl_repro.tables.results import ROUND, Stat, columns_of, grid_text, signed
+from fgl_repro.tables.spec import Cell, Row, TableSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Changes = dict[Row, list[Stat | None]]
+"""Points of each class, by row."""
+
+
+def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+    """Rows but the first down, classes across; ours, and what is printed behind it in brackets."""
+    (panel,), ((dataset, clients),), wanted = spec.panels, spec.places, len(spec.seeds)
+    first, *others = spec.rows
+    base = by_seed(spec, Cell(panel, first, dataset, clients), protocol, source)
+    paper = reference.numbers(spec.option("reference"), "variant", "class")
+    found: Changes = {}
+    rows: list[dict[str, Any]] = []
+    lines = []
+    for row in others:
+        cell = Cell(panel, row, dataset, clients)
+        own = by_seed(spec, cell, protocol, source)
+        shared = [seed for seed in own if seed in base]
+        found[row], line = [], [row.label]
+        for label in range(facts(dataset).classes):
+            change = common.stat([own[seed][label] - base[seed][label] for seed in shared])
+            theirs = paper.get((row.name, label))
+            found[row].append(change)
+            line.append(" ".join(filter(None, (told(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
+            head = common.head(spec, protocol, cell) | {"client": spec.option("client"), "class": label}
+            head |= columns_of(change, 4, "points", "std", "n_seeds") | {"wanted": wanted}
+            rows.append(head | {"printed": signed(theirs)})
+        lines.append(line)
+    body = grid_text(["", *(f"class {label}" for label in range(facts(dataset).classes))], lines)
+    told_above = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
+    done = sum(row["n_seeds"] >= wanted for row in rows)
+    return Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
+
+
+def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[float]]:
+    """F1 of each class in percent at the client, by seed; seeds that have not run are left out."""
+    selection = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
+    return {
+        int(record.config["seed"]): [
+            100 * scores(record, cell.panel.probe, selection, client, label)["f1_class"] for label in classes
+        ]
+        for record in common.recorded(spec, cell, protocol, source)
+    }
+
+
+def draw(figure: Figure, found: Changes) -> None:
+    """Classes across, a mark with its std for each row."""
+    figure.set_size_inches(7.2, 4.2)
+    chart = figure.subplots()
+    for number, (row, changes) in enumerate(found.items()):
+        shift = SPREAD * ((number + 0.5) / len(found) - 0.5)
+        points = [(x + shift, own.mean, own.std or 0.0) for x, own in enumerate(changes) if own is not None]
+        charts.spans(chart, points, number, row.label)
+    chart.axhline(0, color="0.6", lw=0.8)
+    charts.tidy(chart, "class", "points of F1", whole=False)
+    charts.legend(figure)

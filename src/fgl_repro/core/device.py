@@ -45,6 +45,8 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # What is about to be overwritten need not be filled before.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     _keep_freed_memory()

@@ -34,76 +34,84 @@ def predictor(width: int, hidden: int, rng: Generator) -> Params:
 
 
 def predicted(net: Params, features: Tensor) -> Tensor:
-    """What the predictor says of every two nodes ``[M, M]``, of nodes and themselves, too, from features ``[M, d]``.
-
-    The first map of a pair is that of x_i plus that of x_j, so that means and variances over pairs are sums of those
-    over nodes. Biases before a batch norm cancel: ``b1`` and ``b2`` are sent along and have no gradient.
-    """
-    both = torch.bmm(features.expand(2, -1, -1), net["W1"].view(2, features.shape[1], -1))
-    apart = both - both.mean(1, keepdim=True)
-    scale = net["gain1"] * (apart.square().mean(1).sum(0) + EPSILON).rsqrt()
-    left, right = (apart * scale).unbind()
-    left = left + net["shift1"]
-    logits: Tensor = _Pairs.apply(left, right, net["W2"], net["gain2"], net["shift2"], net["W3"])  # type: ignore[no-untyped-call]
-    return torch.sigmoid((logits + logits.T) / 2 + net["b3"])
+    """What the predictor says of every two nodes ``[M, M]``, 0 of a node and itself, from features ``[M, d]``."""
+    names = "W1", "gain1", "shift1", "W2", "gain2", "shift2", "W3", "b3"
+    found: Tensor = _Predicted.apply(features, *(net[name] for name in names))  # type: ignore[no-untyped-call]
+    return found
 
 
-class _Pairs(torch.autograd.Function):
-    """``norm(relu(left_i + right_j) @ weight)``, ReLU and ``@ last``, of every two nodes ``[M, M]``.
+class _Predicted(torch.autograd.Function):
+    """The predictor with its gradient written out.
 
-    Shapes: ``left`` and ``right`` ``[M, H]``, ``weight`` ``[H, H]``, ``gain`` and ``shift`` of the batch norm ``[H]``,
-    ``last`` ``[H, 1]``.
+    The first map of a pair is that of x_i, ``left``, plus that of x_j, ``right``, so that means and variances over
+    pairs are sums of those over nodes. Biases before a batch norm cancel: ``b1`` and ``b2`` have no part in anything.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, left: Tensor, right: Tensor, weight: Tensor, gain: Tensor, shift: Tensor, last: Tensor
-    ) -> Tensor:
-        nodes = len(left)
-        some = max(PIECE // nodes, 1) if left.device.type == "cpu" else nodes
-        values = left.new_empty(nodes * nodes, weight.shape[1])
-        pieces = torch.split(values, some * nodes)
-        for own, out in zip(torch.split(left, some), pieces, strict=True):
-            torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), weight, out=out)
-        near = pieces[0].mean(0)  # so that the variance is no difference of large numbers
-        sums = [(apart.sum(0), apart.square_().sum(0)) for apart in (out - near for out in pieces)]
-        mean, square = (added(parts) / len(values) for parts in zip(*sums, strict=True))
-        inverse = (square - mean**2 + EPSILON).rsqrt()
-        offset = -(near + mean) * inverse
-        found = [
-            torch.addcmul(shift, torch.addcmul(offset, out, inverse, out=out), gain).relu_() @ last for out in pieces
-        ]
-        ctx.save_for_backward(left, right, weight, gain, shift, last, values, inverse)
-        ctx.some = some
-        return torch.cat(found).view(nodes, nodes)
+    def forward(ctx: Any, features: Tensor, *net: Tensor) -> Tensor:
+        first, gain1, shift1, second, gain2, shift2, last, bias = net
+        nodes, pairs = len(features), len(features) ** 2
+        rows = max(PIECE // nodes, 1) if features.device.type == "cpu" else nodes
+        both = torch.bmm(features.expand(2, -1, -1), first.view(2, features.shape[1], -1))
+        both -= both.mean(1, keepdim=True)
+        inverse1 = (both.square().mean(1).sum(0) + EPSILON).rsqrt()
+        left, right = torch.addcmul(shift1 / 2, both, gain1 * inverse1)
+        values = left.new_empty(pairs, second.shape[1])
+        pieces = torch.split(values, rows * nodes)
+        sums = []
+        for own, out in zip(torch.split(left, rows), pieces, strict=True):
+            torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), second, out=out)
+            sums.append(out.sum(0))
+        mean = added(sums) / pairs
+        inverse2 = (added([out.sub_(mean).square().sum(0) for out in pieces]) / pairs + EPSILON).rsqrt()
+        logits = [torch.addcmul(shift2, out, gain2 * inverse2).relu_() @ last for out in pieces]
+        found = torch.cat(logits).view(nodes, nodes)
+        found = torch.sigmoid((found + found.T) / 2 + bias).fill_diagonal_(0)
+        ctx.save_for_backward(features, *net, both, inverse1, left, right, values, inverse2, found)
+        ctx.rows = rows
+        return found
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        left, right, weight, gain, shift, last, values, inverse = ctx.saved_tensors
-        nodes, row, factor = len(left), last.squeeze(1), gain * inverse
-        pieces = list(
-            zip(*(torch.split(part, ctx.some * nodes) for part in (values, grad.reshape(-1, 1))), strict=True)
-        )
+        features, first, gain1, _, second, gain2, shift2, last, _ = ctx.saved_tensors[:9]
+        both, inverse1, left, right, values, inverse2, found = ctx.saved_tensors[9:]
+        nodes, scale1, scale2, row = len(features), gain1 * inverse1, gain2 * inverse2, last.squeeze(1)
+        grad = torch.ops.aten.sigmoid_backward(grad, found)
+        own = ((grad + grad.T) / 2).view(-1, 1)
+        pieces = list(zip(*(torch.split(part, ctx.rows * nodes) for part in (values, own)), strict=True))
 
-        def passed(normal: Tensor, own: Tensor) -> Tensor:
+        def passed(value: Tensor, grad: Tensor) -> Tensor:
             """The gradient where the second ReLU lets it through, not yet times ``last``."""
-            return through(own.expand_as(normal), torch.addcmul(shift, normal, gain))
+            return through(grad.expand_as(value), torch.addcmul(shift2, value, scale2))
 
-        sums = [(some.sum(0), some.mul_(normal).sum(0)) for normal, own in pieces for some in [passed(normal, own)]]
+        sums = [(some.sum(0), some.mul_(value).sum(0)) for value, grad in pieces for some in [passed(value, grad)]]
         total, product = (added(parts) for parts in zip(*sums, strict=True))
-        per_pair = -factor * row / len(values)
-        d_left, d_right, d_weight = [], [], []
-        for own_left, (normal, own) in zip(torch.split(left, ctx.some), pieces, strict=True):
-            slope = passed(normal, own).mul_(factor * row).addcmul_(normal, per_pair * product).add_(per_pair * total)
-            hidden = (own_left.unsqueeze(1) + right).flatten(0, 1)
-            back = through(slope @ weight.T, hidden).view(-1, nodes, hidden.shape[1])
-            d_left.append(back.sum(1))
-            d_right.append(back.sum(0))
-            if ctx.needs_input_grad[2]:
-                d_weight.append(hidden.relu_().T @ slope)
-        d_last = (gain * product + shift * total).unsqueeze(1)
-        weights = added(d_weight) if d_weight else None
-        return torch.cat(d_left), added(d_right), weights, row * product, row * total, d_last
+        product = product * inverse2
+        slope = scale2 * row
+        shared = slope / -len(values)
+        offset, tilt = shared * total, shared * product * inverse2
+        d_left, d_right, d_second = [], [], []
+        for start, (value, grad) in zip(torch.split(left, ctx.rows), pieces, strict=True):
+            back = passed(value, grad).mul_(slope).addcmul_(value, tilt).add_(offset)
+            hidden = (start.unsqueeze(1) + right).flatten(0, 1)
+            early = through(back @ second.T, hidden).view(-1, nodes, hidden.shape[1])
+            d_left.append(early.sum(1))
+            d_right.append(early.sum(0))
+            if ctx.needs_input_grad[4]:
+                d_second.append(hidden.relu_().T @ back)
+        d_both = torch.stack([torch.cat(d_left), added(d_right)])
+        d_sum = d_both.sum(1)
+        d_scale = (d_both * both).sum((0, 1))
+        d_both = (d_both - (d_sum / nodes).unsqueeze(1)).mul_(scale1)
+        d_both.addcmul_(both, d_scale * scale1 * inverse1**2 / -nodes)
+        halves = first.view(2, features.shape[1], -1)
+        d_features = torch.bmm(d_both, halves.transpose(1, 2)).sum(0) if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:
+            return d_features, *[None] * 8
+        d_first = torch.bmm(features.T.expand(2, -1, -1), d_both).view_as(first)
+        d_last = (gain2 * product + shift2 * total).unsqueeze(1)
+        ends = row * product, row * total, d_last, own.sum().view(1)
+        return d_features, d_first, d_scale * inverse1, d_sum[0], added(d_second), *ends
 
 
 def added(parts: Sequence[Tensor]) -> Tensor:

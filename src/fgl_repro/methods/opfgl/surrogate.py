@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +24,7 @@ from fgl_repro.nn.ops import normalised
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
 LEAST = 0.01
-"""Links below this weight are none."""
+"""Links of no more than this weight are none."""
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,19 @@ class Condensation:
     ) -> None:
         device = labels.device
         self.labels, self.hops, self.weights = labels, hops, weights
-        self.counts = torch.bincount(labels, minlength=len(pooled.share)).float()
-        self.member = F.one_hot(labels, len(pooled.share)).T.float()
-        mean, std, share = (
+        counts = torch.bincount(labels, minlength=len(pooled.share)).float()
+        member = F.one_hot(labels, len(pooled.share)).T.float()
+        self.mean, self.std, share = (
             torch.from_numpy(part).float().to(device) for part in (pooled.mean, pooled.std, pooled.share)
         )
-        self.mean, self.std = mean, std
-        self.share = share * (self.counts > 0)
-        self.spread = self.share * (self.counts > 1) if bool((self.counts > 1).any()) else None
-        width = mean.shape[1] // (hops + 1)
-        self.features = {"X": torch.randn(1, len(labels), width, generator=rng).to(device).requires_grad_()}
+        width = self.mean.shape[1] // (hops + 1)
+        self.average, self.belongs = member / counts.clamp_min(1).unsqueeze(1), member.T
+        self.root = (share * (counts > 0) / self.mean.shape[1]).sqrt().unsqueeze(1)
+        self.deviate = member / (counts - 1).clamp_min(1).unsqueeze(1)
+        self.spread = self.root * (counts > 1).unsqueeze(1) if bool((counts > 1).any()) else None
+        self.features = {"X": torch.randn(1, len(labels), width, generator=rng)[0].to(device).requires_grad_()}
         self.net = {
-            name: value.unsqueeze(0).to(device).requires_grad_()
+            name: value.to(device).requires_grad_()
             for name, value in beginning(linking, len(labels), width, hidden, rng).items()
         }
         self.linked = LINKINGS[linking]
@@ -108,9 +110,12 @@ class Condensation:
     def iterate(self, number: int) -> Tensor:
         """One iteration: a step of the link predictor or of the features; the loss before it."""
         of_links = bool(self.net) and number % CYCLE < LINKS
-        optimiser = self.steps[of_links]
-        features = self.features["X"][0]
-        links = self.linked({name: value[0] for name, value in self.net.items()}, features)
+        optimiser, net, features = self.steps[of_links], self.net, self.features["X"]
+        if of_links:  # no gradient is worked out that no step takes
+            features = features.detach()
+        else:
+            net = {name: value.detach() for name, value in net.items()}
+        links = self.linked(net, features)
         loss = self.weights[0] * self.alignment(features, links) + self.weights[1] * smoothness(features, links)
         optimiser.step(list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True)))
         return loss.detach()
@@ -121,12 +126,12 @@ class Condensation:
         for _ in range(self.hops):
             parts.append(step @ parts[-1])
         z = torch.cat(parts, dim=1)
-        mean = self.member @ z / self.counts.clamp_min(1).unsqueeze(1)
-        loss = (self.share * ((mean - self.mean) ** 2).mean(1)).sum()
+        mean = self.average @ z
+        loss = F.mse_loss(self.root * mean, self.root * self.mean, reduction="sum")
         if self.spread is not None:
-            squares = self.member @ (z - mean[self.labels]) ** 2
-            std = (squares / (self.counts - 1).clamp_min(1).unsqueeze(1)).clamp_min(1e-12).sqrt()
-            loss = loss + (self.spread * ((std - self.std) ** 2).mean(1)).sum()
+            squares = self.deviate @ (z - self.belongs @ mean) ** 2
+            std = squares.clamp_min(1e-12).sqrt()
+            loss = loss + F.mse_loss(self.spread * std, self.spread * self.std, reduction="sum")
         return loss
 
     def turn(self, first: int, last: int) -> Turn:
@@ -138,8 +143,8 @@ class Condensation:
     def result(self) -> Surrogate:
         """The graph as it is now."""
         with torch.no_grad():
-            features = self.features["X"][0].detach()
-            return Surrogate(features, self.linked({n: v[0] for n, v in self.net.items()}, features), self.labels)
+            features = self.features["X"].detach()
+            return Surrogate(features, self.linked(self.net, features), self.labels)
 
 
 def beginning(linking: str, nodes: int, width: int, hidden: int, rng: Generator) -> Params:
@@ -156,19 +161,23 @@ def linked(net: Params, features: Tensor) -> Tensor:
 
 def free(net: Params, features: Tensor) -> Tensor:
     """Link weights ``[M, M]`` that are learnt themselves, as logits."""
-    return kept(torch.sigmoid((net["links"] + net["links"].T) / 2))
+    return kept(apart(torch.sigmoid((net["links"] + net["links"].T) / 2)))
 
 
 def alike(net: Params, features: Tensor) -> Tensor:
     """Link weights ``[M, M]`` that are dot products of features of length 1; those below 0 are no links."""
     unit = F.normalize(features, dim=1)
-    return kept(unit @ unit.T)
+    return kept(apart(unit @ unit.T))
+
+
+def apart(weight: Tensor) -> Tensor:
+    """Weights ``[M, M]`` without the diagonal."""
+    return weight * (1 - torch.eye(len(weight), device=weight.device))
 
 
 def kept(weight: Tensor) -> Tensor:
-    """Weights ``[M, M]`` without the diagonal and without those that are too small."""
-    apart = 1 - torch.eye(len(weight), device=weight.device)
-    return weight * apart * (weight >= LEAST)
+    """Weights ``[M, M]`` without those that are too small."""
+    return F.threshold(weight, LEAST, 0.0)
 
 
 LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {"predictor": linked, "matrix": free, "dot": alike}
@@ -176,5 +185,22 @@ LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {"predictor": linked, 
 
 def smoothness(features: Tensor, links: Tensor) -> Tensor:
     """Mean over links, by weight, of exp(-(x_i - x_j)^2 / 2), itself a mean over features."""
-    alike = torch.exp(-0.5 * (features.unsqueeze(1) - features.unsqueeze(0)) ** 2).mean(2)
+    alike: Tensor = _Alike.apply(features)  # type: ignore[no-untyped-call]
     return (links * alike).sum() / links.sum().clamp_min(1e-12)
+
+
+class _Alike(torch.autograd.Function):
+    """The mean of exp(-(x_i - x_j)^2 / 2) over features, of every two nodes ``[M, M]`` from ``[M, d]``."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor) -> Tensor:
+        apart = features.unsqueeze(1) - features
+        near = (apart * apart).mul_(-0.5).exp_()
+        ctx.save_for_backward(apart.mul_(near))
+        return near.mean(2)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (slopes,) = ctx.saved_tensors
+        both = (grad + grad.T) / -slopes.shape[2]
+        return torch.bmm(both.unsqueeze(1), slopes).squeeze(1)

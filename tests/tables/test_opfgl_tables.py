@@ -53,6 +53,16 @@ def test_costs_are_summed_over_phases_and_their_growth_is_fitted(store: RecordSt
     assert (content.done, content.wanted) == (0, 12)
 
 
+def test_seconds_of_the_server_are_told_apart_where_records_do(store: RecordStore) -> None:
+    spec = load("opfgl/27").narrow(methods=["opfgl"])
+    cell = Cell(spec.panels[0], spec.rows[0], "cora", 10)
+    for seed, seconds in ((0, {"train": 9.0, "total": 9.5, "server": 2.0}), (1, {"train": 8.0, "total": 9.0})):
+        store.save(helpers.record(spec.config(cell, "opfgl", seed), seconds=seconds))
+    rows = [row for row in artifact.make(spec, "opfgl", store).content.rows if row["value"]]
+    found = {row["quantity"]: (float(row["value"]), row["n_seeds"]) for row in rows}
+    assert found == {"seconds": (8.5, 2), "clients": (7.0, 1), "server": (2.0, 1)}
+
+
 def test_exponents_are_those_that_the_numbers_have() -> None:
     spec = load("opfgl/27")
     sizes = {"cora": (2708, 1433), "citeseer": (3327, 3703), "pubmed": (19717, 500)}

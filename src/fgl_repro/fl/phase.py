@@ -41,11 +41,13 @@ class Phase:
         name: Under which its bytes and curves are kept.
         rounds: How many there are at most; the phase ends before, once no client goes on.
         turn: What clients and server do in a round, from its number and the clients that still take part ``[K]``.
+        place: Whose work it is, ``client`` or ``server``; what is worked out right before the phase counts with it.
     """
 
     name: str
     rounds: int
     turn: Callable[[int, np.ndarray], Turn]
+    place: str = "client"
 
     def run(self, clients: int, ledger: Ledger, report: Report | None = None) -> Curves:
         """Go through the rounds; bytes go to the ledger, curves are returned."""

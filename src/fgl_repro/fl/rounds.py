@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -68,7 +69,7 @@ def train(
     ledger = Ledger()
     state, phases = prepare(method, clients, ledger, report)
     closing = clients.protocol.fine_tuning > 0
-    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged, closing)
+    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged, closing, ledger)
     curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
     if closing:
         if work.incoming is not None:
@@ -97,7 +98,10 @@ def prepare(
 
 def run_phases(phases: Iterable[Phase], clients: int, ledger: Ledger, report: Report | None) -> dict[str, Curves]:
     """One after the other; the curves of those that have some."""
-    run = {phase.name: phase.run(clients, ledger, report) for phase in phases}
+    run, start = {}, time.perf_counter()
+    for phase in phases:
+        run[phase.name] = phase.run(clients, ledger, report)
+        start = ledger.since(start, phase.place)
     return {name: curves for name, curves in run.items() if curves}
 
 
@@ -119,6 +123,7 @@ class _Rounds(Generic[S]):
     extra: Callable[[Params], dict[str, float]] | None
     judged: str
     closing: bool
+    ledger: Ledger
     last: Params = field(default_factory=dict)
     best_round: int = -1
     best_score: float = -1.0
@@ -138,7 +143,7 @@ class _Rounds(Generic[S]):
             trained = clients.trained
             upload = method.upload(clients, state)
             if self.judged == "server" and upload is not None:
-                self.incoming = method.aggregate(clients, state, upload)
+                self.incoming = self._aggregated(upload)
                 trained = trained | self.incoming.tensors()
             elif self.judged == "crosswise":
                 k = int(torch.randint(clients.count, (), generator=self.draws))
@@ -154,9 +159,16 @@ class _Rounds(Generic[S]):
                 for name, value in trained.items():
                     self.best[name].copy_(value)
             if self.judged != "server" and upload is not None and (self.closing or number + 1 < self.rounds):
-                self.incoming = method.aggregate(clients, state, upload)
+                self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
         return Turn(values, up=upload, down=received)
+
+    def _aggregated(self, upload: Message) -> Message:
+        """What the server makes of the uploads."""
+        start = time.perf_counter()
+        made = self.method.aggregate(self.clients, self.state, upload)
+        self.ledger.since(start, "server")
+        return made
 
 
 def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, float]:

@@ -178,7 +178,7 @@ class Record(Note):
         world: ``missing`` classes and numbers of nodes, by client.
         metrics: ``{probe: {"best": ..., "last": ...}}``.
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
-        seconds: Wall time by part, and ``total``.
+        seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
         facts: What the method recorded of itself; None in records from before methods could.
         phases: Curves of the phases before the rounds, ``{phase: {name: values}}``; None where there are none.
     """

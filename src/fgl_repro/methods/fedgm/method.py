@@ -138,7 +138,7 @@ class FedGM(Method[State]):
         counts = torch.from_numpy(np.stack([work.counts for work in works])).float().to(clients.samples.device)
         state.server = server.Server(self, clients, [work.result() for work in works], counts)
         first = self.news(clients, state, more=clients.protocol.rounds > 1)
-        yield Phase("download", 1, lambda *_: Turn(down=first))
+        yield Phase("download", 1, lambda *_: Turn(down=first), "server")
         self.receive(clients, state, first)
 
     def news(self, clients: Clients, state: State, more: bool) -> Download:

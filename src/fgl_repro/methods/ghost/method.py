@@ -115,10 +115,10 @@ class Ghost(Method[None]):
         sent = Proxy({name: value.detach() for name, value in training.nets.items()}, clients.nodes.long())
         yield Phase("upload", 1, lambda *_: Turn(up=sent))
         server = integration.Integration(self, clients, sent.generators)
-        yield Phase("integration", clients.count, lambda number, _: server.turn(number))
+        yield Phase("integration", clients.count, lambda number, _: server.turn(number), "server")
         one = {name: value.detach().expand(clients.count, *value.shape[1:]) for name, value in server.params.items()}
         clients.load(one)
-        yield Phase("download", 1, lambda *_: Turn(down=Weights(one)))
+        yield Phase("download", 1, lambda *_: Turn(down=Weights(one)), "server")
 
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
         """Nobody trains in a round."""

@@ -241,11 +241,11 @@ class OpFGL(Method[State]):
             done: Turn = work.turn(number * cycle, min((number + 1) * cycle, total))
             return done
 
-        yield Phase("condensation", -(-total // cycle), turn)
+        yield Phase("condensation", -(-total // cycle), turn, self.condense)
         state.surrogate = work.result()
         if self.condense == "server":
             down = Condensed(np.full(clients.count, state.surrogate.size))
-            yield Phase("download", 1, lambda *_: Turn(down=down))
+            yield Phase("download", 1, lambda *_: Turn(down=down), "server")
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         """Nobody trains in the round; the loss of stage 1's models on the clients' own training nodes."""

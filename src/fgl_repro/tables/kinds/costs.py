@@ -28,13 +28,16 @@ from fgl_repro.tables.spec import Cell, Row, TableSpec, place
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-QUANTITIES: dict[str, Callable[[Record], float]] = {
+QUANTITIES: dict[str, Callable[[Record], float | None]] = {
     "up": lambda record: sum(megabytes(record, phase, ("up",)) for phase in ("setup", "rounds")),
     "down": lambda record: sum(megabytes(record, phase, ("down",)) for phase in ("setup", "rounds")),
     "seconds": lambda record: record.seconds["train"],
+    "clients": lambda record: record.seconds["train"] - server if (server := _server(record)) is not None else None,
+    "server": lambda record: _server(record),
     "memory": lambda record: record.peak_memory_mb,
 }
-"""Megabytes (10^6) that one client sends and receives in all, seconds of training, peak megabytes of the process."""
+"""Megabytes (10^6) that one client sends and receives in all; seconds of training, those of all clients one after the
+other, and those of the server; peak megabytes of the process. None in records that do not tell."""
 LEAST = 5
 """Places below which three exponents and a factor cannot be fitted."""
 
@@ -69,7 +72,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
     """Mean and std of a quantity over a cell's runs."""
-    return common.stat([QUANTITIES[quantity](record) for record in common.recorded(spec, cell, protocol, source)])
+    found = [QUANTITIES[quantity](record) for record in common.recorded(spec, cell, protocol, source)]
+    return common.stat([value for value in found if value is not None])
+
+
+def _server(record: Record) -> float | None:
+    return record.seconds.get("server")
 
 
 def exponents(spec: TableSpec, found: list[Stat | None]) -> str:

@@ -16,6 +16,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.methods.opfgl import labels, predictor, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
+from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -115,6 +116,34 @@ def test_links_are_those_of_a_network_on_all_pairs(piece: int, monkeypatch: pyte
     )
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2])
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 0, 0, 2, 2, 3]])
+def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hops: int, labels: list[int]) -> None:
+    rng, draws, truth = torch_rng("loss", 0), np.random.default_rng(0), torch.tensor(labels)
+    shape = 4, 5 * (hops + 1)
+    pooled = Pooled(np.array([0.2, 0.3, 0.4, 0.1]), draws.normal(size=shape), draws.random(shape))
+    work = surrogate.Condensation(pooled, truth, hops, "matrix", 4, (0.1, 0.1), (10.0, 0.1), rng)
+    x = work.features["X"].detach().double().requires_grad_()
+    links = work.linked(work.net, x.float()).detach().double().requires_grad_()
+    around, parts = normalised(links), [x]
+    for _ in range(hops):
+        parts.append(around @ parts[-1])
+    alike = torch.exp(-((x.unsqueeze(1) - x) ** 2) / 2).mean(2)
+    expected = 0.1 * (links * alike).sum() / links.sum()
+    mean, std = torch.from_numpy(pooled.mean), torch.from_numpy(pooled.std)
+    for c in set(labels):
+        own = torch.cat(parts, dim=1)[truth == c]
+        expected = expected + 10 * pooled.share[c] * ((own.mean(0) - mean[c]) ** 2).mean()
+        if len(own) > 1:
+            expected = expected + 10 * pooled.share[c] * ((own.std(0) - std[c]) ** 2).mean()
+    loss, d_x, d_links = work.loss(x.detach().float(), links.detach().float())
+    torch.testing.assert_close(loss, expected.detach().float())
+    by_x, by_links = torch.autograd.grad(expected, [x, links])
+    torch.testing.assert_close(d_x, by_x.float(), atol=1e-5, rtol=1e-4)
+    both = d_links + d_links.T, (by_links + by_links.T).float()  # links are symmetric: only the sum says something
+    torch.testing.assert_close(*both, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("linking", ["predictor", "matrix", "dot"])

@@ -54,8 +54,8 @@ class _Predicted(torch.autograd.Function):
         rows = max(PIECE // nodes, 1) if features.device.type == "cpu" else nodes
         both = torch.bmm(features.expand(2, -1, -1), first.view(2, features.shape[1], -1))
         both -= both.mean(1, keepdim=True)
-        inverse1 = (both.square().mean(1).sum(0) + EPSILON).rsqrt()
-        left, right = torch.addcmul(shift1 / 2, both, gain1 * inverse1)
+        inverse1 = ((both * both).sum((0, 1)) / nodes + EPSILON).rsqrt()
+        left, right = torch.addcmul(shift1 / 2, both, gain1 * inverse1).unbind()
         values = left.new_empty(pairs, second.shape[1])
         pieces = torch.split(values, rows * nodes)
         sums = []
@@ -63,10 +63,12 @@ class _Predicted(torch.autograd.Function):
             torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), second, out=out)
             sums.append(out.sum(0))
         mean = added(sums) / pairs
-        inverse2 = (added([out.sub_(mean).square().sum(0) for out in pieces]) / pairs + EPSILON).rsqrt()
-        logits = [torch.addcmul(shift2, out, gain2 * inverse2).relu_() @ last for out in pieces]
+        squares = [(out * out).sum(0) for out in (out.sub_(mean) for out in pieces)]
+        inverse2 = (added(squares) / pairs + EPSILON).rsqrt()
+        scale2, half = gain2 * inverse2, last / 2
+        logits = [torch.addcmul(shift2, out, scale2).relu_() @ half for out in pieces]
         found = torch.cat(logits).view(nodes, nodes)
-        found = torch.sigmoid((found + found.T) / 2 + bias).fill_diagonal_(0)
+        found = (found + found.T).add_(bias).sigmoid_().fill_diagonal_(0)
         ctx.save_for_backward(features, *net, both, inverse1, left, right, values, inverse2, found)
         ctx.rows = rows
         return found
@@ -75,9 +77,9 @@ class _Predicted(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, first, gain1, _, second, gain2, shift2, last, _ = ctx.saved_tensors[:9]
         both, inverse1, left, right, values, inverse2, found = ctx.saved_tensors[9:]
-        nodes, scale1, scale2, row = len(features), gain1 * inverse1, gain2 * inverse2, last.squeeze(1)
+        nodes, scale1, scale2, row = len(features), gain1 * inverse1, gain2 * inverse2, last.squeeze(1) / 2
         grad = torch.ops.aten.sigmoid_backward(grad, found)
-        own = ((grad + grad.T) / 2).view(-1, 1)
+        own = (grad + grad.T).view(-1, 1)  # twice what comes in by each: hence ``row`` is half of ``last``
         pieces = list(zip(*(torch.split(part, ctx.rows * nodes) for part in (values, own)), strict=True))
 
         def passed(value: Tensor, grad: Tensor) -> Tensor:
@@ -102,15 +104,15 @@ class _Predicted(torch.autograd.Function):
         d_both = torch.stack([torch.cat(d_left), added(d_right)])
         d_sum = d_both.sum(1)
         d_scale = (d_both * both).sum((0, 1))
-        d_both = (d_both - (d_sum / nodes).unsqueeze(1)).mul_(scale1)
+        d_both = torch.add(d_both, d_sum.unsqueeze(1), alpha=-1 / nodes).mul_(scale1)
         d_both.addcmul_(both, d_scale * scale1 * inverse1**2 / -nodes)
         halves = first.view(2, features.shape[1], -1)
         d_features = torch.bmm(d_both, halves.transpose(1, 2)).sum(0) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
             return d_features, *[None] * 8
         d_first = torch.bmm(features.T.expand(2, -1, -1), d_both).view_as(first)
-        d_last = (gain2 * product + shift2 * total).unsqueeze(1)
-        ends = row * product, row * total, d_last, own.sum().view(1)
+        d_last = (gain2 * product + shift2 * total).unsqueeze(1) / 2
+        ends = row * product, row * total, d_last, own.sum().view(1) / 2
         return d_features, d_first, d_scale * inverse1, d_sum[0], added(d_second), *ends
 
 

@@ -87,17 +87,19 @@ class Condensation:
         rng: Generator,
     ) -> None:
         device = labels.device
-        self.labels, self.hops, self.weights = labels, hops, weights
+        self.labels, self.hops = labels, hops
         counts = torch.bincount(labels, minlength=len(pooled.share)).float()
-        member = F.one_hot(labels, len(pooled.share)).T.float()
+        self.belongs = F.one_hot(labels, len(pooled.share)).float()
         self.mean, self.std, share = (
             torch.from_numpy(part).float().to(device) for part in (pooled.mean, pooled.std, pooled.share)
         )
         width = self.mean.shape[1] // (hops + 1)
-        self.average, self.belongs = member / counts.clamp_min(1).unsqueeze(1), member.T
-        self.root = (share * (counts > 0) / self.mean.shape[1]).sqrt().unsqueeze(1)
-        self.deviate = member / (counts - 1).clamp_min(1).unsqueeze(1)
-        self.spread = self.root * (counts > 1).unsqueeze(1) if bool((counts > 1).any()) else None
+        self.average, self.deviate = (
+            self.belongs.T / least.clamp_min(1).unsqueeze(1) for least in (counts, counts - 1)
+        )
+        self.means = (weights[0] * share * (counts > 0) / self.mean.shape[1]).unsqueeze(1)
+        self.stds = self.means * (counts > 1).unsqueeze(1) if bool((counts > 1).any()) else None
+        self.smooth, self.loops = weights[1], torch.eye(len(labels), device=device)
         self.features = {"X": torch.randn(1, len(labels), width, generator=rng)[0].to(device).requires_grad_()}
         self.net = {
             name: value.to(device).requires_grad_()
@@ -116,23 +118,44 @@ class Condensation:
         else:
             net = {name: value.detach() for name, value in net.items()}
         links = self.linked(net, features)
-        loss = self.weights[0] * self.alignment(features, links) + self.weights[1] * smoothness(features, links)
+        loss: Tensor = _Loss.apply(self, features, links)  # type: ignore[no-untyped-call]
         optimiser.step(list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True)))
         return loss.detach()
 
-    def alignment(self, features: Tensor, links: Tensor) -> Tensor:
-        """Mean squared distances of class means and stds from the pooled ones, weighted by lambda."""
-        step, parts = normalised(links), [features]
+    def loss(self, features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss and its gradients by features ``[M, d]`` and symmetric links ``[M, M]``."""
+        aligned, d_features, d_links = self.alignment(features, links)
+        smooth, d_more, d_others = smoothness(features, links)
+        weight = self.smooth
+        return aligned + weight * smooth, d_features.add_(d_more, alpha=weight), d_links.add_(d_others, alpha=weight)
+
+    def alignment(self, features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean squared distances of class means and stds from the pooled ones, weighted by lambda, and gradients."""
+        looped = links + self.loops
+        scale = looped.sum(1).rsqrt()
+        pairs = torch.outer(scale, scale)
+        step, parts = looped * pairs, [features]
         for _ in range(self.hops):
             parts.append(step @ parts[-1])
         z = torch.cat(parts, dim=1)
         mean = self.average @ z
-        loss = F.mse_loss(self.root * mean, self.root * self.mean, reduction="sum")
-        if self.spread is not None:
-            squares = self.deviate @ (z - self.belongs @ mean) ** 2
-            std = squares.clamp_min(1e-12).sqrt()
-            loss = loss + F.mse_loss(self.spread * std, self.spread * self.std, reduction="sum")
-        return loss
+        gap = mean - self.mean
+        slope = self.means * gap
+        loss, d_z = (slope * gap).sum(), self.average.T @ slope
+        if self.stds is not None:
+            apart = z - self.belongs @ mean
+            std = (self.deviate @ apart.square()).clamp_min_(1e-12).sqrt_()
+            gap = std - self.std
+            slope = self.stds * gap
+            loss = loss + (slope * gap).sum()
+            d_z += apart * (self.deviate.T @ (slope / std))  # nothing comes by the means: classes' sums of apart are 0
+        *early, last = torch.split(2 * d_z, features.shape[1], dim=1)
+        d_step = torch.zeros_like(step)
+        for inputs, more in zip(parts[-2::-1], reversed(early), strict=True):
+            d_step += last @ inputs.T
+            last = torch.addmm(more, step, last)
+        d_degree = ((d_step + d_step.T) * looped) @ scale * scale**3 / -2
+        return loss, last, (d_step * pairs).add_(d_degree.unsqueeze(1))
 
     def turn(self, first: int, last: int) -> Turn:
         """Iterations from ``first`` up to, not including, ``last``."""
@@ -183,24 +206,26 @@ def kept(weight: Tensor) -> Tensor:
 LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {"predictor": linked, "matrix": free, "dot": alike}
 
 
-def smoothness(features: Tensor, links: Tensor) -> Tensor:
-    """Mean over links, by weight, of exp(-(x_i - x_j)^2 / 2), itself a mean over features."""
-    alike: Tensor = _Alike.apply(features)  # type: ignore[no-untyped-call]
-    return (links * alike).sum() / links.sum().clamp_min(1e-12)
+def smoothness(features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean over links, by weight, of exp(-(x_i - x_j)^2 / 2), itself a mean over features, and gradients."""
+    apart = features.unsqueeze(1) - features
+    near = (apart * apart).mul_(-0.5).exp_()
+    alike, total = near.mean(2), links.sum().clamp_min_(1e-12)
+    loss = (links * alike).sum() / total
+    slope = links * (-2 / features.shape[1]) / total
+    d_features = torch.bmm(slope.unsqueeze(1), apart.mul_(near)).squeeze(1)
+    return loss, d_features, (alike - loss) / total
 
 
-class _Alike(torch.autograd.Function):
-    """The mean of exp(-(x_i - x_j)^2 / 2) over features, of every two nodes ``[M, M]`` from ``[M, d]``."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor) -> Tensor:
-        apart = features.unsqueeze(1) - features
-        near = (apart * apart).mul_(-0.5).exp_()
-        ctx.save_for_backward(apart.mul_(near))
-        return near.mean(2)
+class _Loss(torch.autograd.Function):
+    """A condensation's loss, of which it works out the gradients itself."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (slopes,) = ctx.saved_tensors
-        both = (grad + grad.T) / -slopes.shape[2]
-        return torch.bmm(both.unsqueeze(1), slopes).squeeze(1)
+    def forward(ctx: Any, work: Condensation, features: Tensor, links: Tensor) -> Tensor:
+        loss, *slopes = work.loss(features, links)
+        ctx.save_for_backward(*slopes)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *(grad * slope for slope in ctx.saved_tensors)

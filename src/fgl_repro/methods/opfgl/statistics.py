@@ -35,7 +35,7 @@ class Statistics:
     def of(graph: UnionGraph, rows: np.ndarray, labels: np.ndarray, hops: int) -> Statistics:
         """Of union nodes ``rows`` with these ``labels``, from ``[X | A X | ... | A^h X]`` of each client's graph."""
         clients, classes = graph.num_clients, graph.base.num_classes
-        features = stacked_hops(gcn_norm(graph.adjacency), graph.base.features[graph.node], hops)[rows].astype(float)
+        features = stacked_hops(gcn_norm(graph.adjacency), graph.base.features[graph.node], hops, rows).astype(float)
         group = graph.owner[rows] * classes + labels
         count = np.bincount(group, minlength=clients * classes)
         count = np.where(count >= LEAST, count, 0)
@@ -97,9 +97,10 @@ class Pooled:
         return Pooled(count[:, 0] / max(count.sum(), 1), mean, std), labelled[:, 0].round()
 
 
-def stacked_hops(adjacency: sp.csr_matrix, features: sp.csr_matrix, hops: int) -> sp.csr_array:
-    """``[X | A X | ... | A^h X]``, sparse ``[N, (h + 1) d]``."""
-    parts = [sp.csr_array(features)]
-    for _ in range(hops):
-        parts.append(sp.csr_array(adjacency @ parts[-1]))
+def stacked_hops(adjacency: sp.csr_matrix, features: sp.csr_matrix, hops: int, rows: np.ndarray) -> sp.csr_array:
+    """``rows`` of ``[X | A X | ... | A^h X]``, sparse ``[R, (h + 1) d]``; the last step is taken to these alone."""
+    parts, values = [sp.csr_array(features[rows])], features
+    for left in range(hops, 0, -1):
+        values = adjacency @ values if left > 1 else adjacency[rows] @ values
+        parts.append(sp.csr_array(values[rows] if left > 1 else values))
     return sp.csr_array(sp.hstack(parts, format="csr"))

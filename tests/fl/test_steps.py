@@ -103,3 +103,11 @@ def test_a_resting_client_keeps_its_last_loss() -> None:
         return next(values) + 0 * weight.sum(1)
 
     assert descend(steps, loss, [StackedAdam({"w": weight}, lr=0.1)]).tolist() == [7, 5]
+
+
+def test_what_a_loss_does_not_read_stays_as_it_is() -> None:
+    read, unread = (torch.ones(2, 3, requires_grad=True) for _ in range(2))
+    both = StackedAdam({"read": read, "unread": unread}, 0.1)
+    descend([Step(None)] * 2, lambda step: (read**2).sum(1), [both])
+    assert torch.equal(unread, torch.ones(2, 3))
+    assert (read < 1).all()

@@ -56,13 +56,14 @@ Loss = Callable[[LocalStep], Tensor]
 def descend(steps: Iterable[S], loss: Callable[[S], Tensor], optimisers: Sequence[Optimiser]) -> Tensor:
     """Take every step with every optimiser; returns each client's loss at its last step ``[K]``, without gradient.
 
-    Client k's loss touches client k's rows and tensors only, so the gradient of the sum is each client's own.
+    Client k's loss touches client k's rows and tensors only, so the gradient of the sum is each client's own. A tensor
+    that the loss does not read (FedLoG's classifier of the warm-up, in fine-tuning) has gradient 0.
     """
     last: Tensor | None = None
     params = [p for each in optimisers for p in each.params]
     for step in steps:
         found = loss(step)
-        grads = iter(torch.autograd.grad(found.sum(), params))
+        grads = iter(torch.autograd.grad(found.sum(), params, materialize_grads=True))
         for each in optimisers:
             each.step([next(grads) for _ in each.params], step.active)
         found = found.detach()

@@ -110,6 +110,7 @@ def paper(tmp_path: Path) -> Made:
         ("{value file=table_8.csv class=2 show=gamma scale=100 digits=0}", "30"),
         ("{runs method=fedavg protocol.lr=0.01 spread=1}", "60.0 ± 8.2"),
         ("{runs method=fedavg protocol.lr=0.01,0.1 seed=0}", "50.0, 20.0"),
+        ("{runs method=fedavg protocol.lr=0.01 seed=0+2}", "60.0"),
         ("{runs protocol.lr=0.1 protocol.batch= digits=0}", "20"),
         ("{runs protocol.lr=0.01 seed=1 curve=0,1}", "10.0, 25.0"),
         ("{runs protocol.lr=0.01 show=facts.sent.1 digits=0}", "9"),

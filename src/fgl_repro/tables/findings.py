@@ -19,9 +19,10 @@ whose place stands a number from the published files of the paper's folder. A pl
 Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (mean ± std), ``digits=2``, ``list=range``
 (``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
 ``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
-the record lacks it) and may then differ in seed alone; ``probe``, or ``show`` with a dotted entry of the record, says
-what is read. ``set`` concerns no runs; ``each`` does. ``noted`` reads the table below the heading ``under`` of
-``notes/<note>.md``, whose column ``gap`` stands right of the one called ``show``; ``rows`` keeps rows named so.
+the record lacks it; ``1+2``: one of these) and may then differ in seed alone; ``probe``, or ``show`` with a dotted
+entry of the record, says what is read. ``set`` concerns no runs; ``each`` does. ``noted`` reads the table below the
+heading ``under`` of ``notes/<note>.md``, whose column ``gap`` stands right of the one called ``show``; ``rows`` keeps
+rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
 absolute gap without it and with it. ``{causes}`` of ``README.md.in`` lists these findings.
@@ -160,7 +161,8 @@ class _Lookup:
         usual = {"at": self.at, "probe": "seen_graph", "show": "", "curve": "", "scale": ""}
         what = {name: filters.pop(name, value) for name, value in usual.items()}
         every = {name: value for name, value in self.inherited.items() if name in SHORT} | filters
-        found = [(k, c) for k, c in self.published.configs if all(c.get(n, "") == v for n, v in every.items())]
+        wanted = {name: value.split("+") for name, value in every.items()}
+        found = [(k, c) for k, c in self.published.configs if all(c.get(n, "") in some for n, some in wanted.items())]
         names = {name for _, config in found for name in config} - {"seed", "protocol"}
         if differ := sorted(n for n in names if len({config.get(n) for _, config in found}) > 1):
             raise ValueError(f"the {len(found)} packed runs that match differ in {', '.join(differ)}")

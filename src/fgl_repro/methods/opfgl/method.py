@@ -23,7 +23,7 @@ Variants:
     paper    divided by N_c - 1, the unbiased variance; one count
 
 Any backbone does. The released code has no GraphSAGE and no GAT, and PyG's read no link weights: all links of the
-surrogate (0.01 or more: nearly all) would count alike, and Cora comes out 20 and 13 points below print. Here GraphSAGE
+surrogate (above 0.01: nearly all) would count alike, and Cora comes out 20 and 13 points below print. Here GraphSAGE
 propagates over the surrogate as a GCN does (as in the code of SimGC, whose condensation this is), over clients' graphs
 with the plain mean; GAT leaves out links below 0.5, as in GCond's code. That brings GraphSAGE back, and GAT most of the
 way (``results/opfgl/notes/2026-11-23-backbones.md``).

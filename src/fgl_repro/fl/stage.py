@@ -86,8 +86,9 @@ class Stage(Generic[S]):
     def settle(self) -> None:
         """Give every client its best tensors."""
         index = self.clients.index
+        rows = index if len(index) < len(self.score) else slice(None)  # a fleet's have rows for their holders
         for name, value in self.best.items():
-            self._home[name][index if len(index) < len(self.score) else slice(None)] = value
+            self._home[name][rows] = value
 
 
 class FineTuning(Stage[LocalStep]):

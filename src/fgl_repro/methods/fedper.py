@@ -24,18 +24,8 @@ if TYPE_CHECKING:
 class FedPer(FedAvg[None]):
     name: ClassVar[str] = "fedper"
     display: ClassVar[str] = "FedPer"
-    models: ClassVar[tuple[str, ...]] = (
-        *(
-            "gcn",
-            "gcn2",
-            "sage",
-            "graphsage",
-            "sage_halves",
-            "gat",
-            "appnp",
-            "sign",
-        ),  # of SGC's one layer nothing is left
-    )
+    # Of the one layer of SGC and SSGC nothing would be left to share.
+    models: ClassVar[tuple[str, ...]] = ("gcn", "gcn2", "sage", "graphsage", "sage_halves", "gat", "appnp", "sign")
 
     def publish(self, clients: Clients, state: None) -> Message:
         last = str(clients.model.depth)

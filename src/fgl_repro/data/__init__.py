@@ -13,13 +13,20 @@ if TYPE_CHECKING:
 __all__ = ["COMPONENTS", "FEATURES", "NAMES", "Facts", "facts", "load"]
 
 
-def load(name: str, cache: Path, features: str = "row", component: str = "largest") -> Graph:
-    """The graph of data set ``name`` (of ``NAMES``, or of a package of one's own) in one of its forms.
+def load(name: str, cache: Path, features: str | None = None, component: str | None = None) -> Graph:
+    """The graph of data set ``name`` in one of its forms.
+
+    Args:
+        name: Of ``NAMES``, or of a package of one's own.
+        cache: Folder of downloads and processed graphs.
+        features, component: As :class:`fgl_repro.data.dataset.Dataset` has them; None: as that class has them.
 
     Raises:
         UserError: There is no such name, or as :meth:`fgl_repro.data.dataset.Dataset.load`.
     """
     from fgl_repro.core.registry import option
 
-    graph: Graph = option("dataset", name)(features, component).load(cache)
+    form = {"features": features, "component": component}
+    given = {field: value for field, value in form.items() if value is not None}
+    graph: Graph = option("dataset", name)(**given).load(cache)
     return graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class Facts:
         ids: First 12 hex digits of the SHA-256 of the component's int32 node ids; empty if not known.
         fingerprint: ``Graph.fingerprint`` by form: ``row`` and ``raw`` of the component, ``whole-raw``; or empty.
         sha256: Raw file (path in PyG's layout) to SHA-256; empty if not known.
+        graphs: Graphs of each environment, where the data set is one of graphs: ``full_nodes`` and ``full_edges`` are
+            then those of all graphs together.
     """
 
     display: str
@@ -41,6 +43,7 @@ class Facts:
     ids: str
     fingerprint: Mapping[str, str]
     sha256: Mapping[str, str]
+    graphs: Sequence[int] = ()
 
 
 _TABLE: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())

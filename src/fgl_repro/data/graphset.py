@@ -26,7 +26,8 @@ class GraphSet(Graph):
         ptr: Graph g has the inner nodes ``ptr[g]:ptr[g + 1]``, int64 ``[N + 1]``.
         inner: Features of the inner nodes, CSR float32 ``[M, d]``; where they are categories, a one in the block of
             columns of each.
-        links: Symmetric 0/1 CSR float32 ``[M, M]`` between inner nodes of one graph, no self-loops, neighbours ascending.
+        links: Symmetric 0/1 CSR float32 ``[M, M]`` between inner nodes of one graph, no self-loops, neighbours
+            ascending.
         environment: Which distribution each graph is drawn from, int64 ``[N]``, ascending from 0.
         targets: The number to predict for each graph, float32 ``[N]``; None where classes are predicted.
         fields: Width of each category's block of columns; empty where features are numbers.
@@ -67,6 +68,11 @@ class GraphSet(Graph):
         inside = (ptr.astype(np.int64), inner, links, environment.astype(np.int64))
         about = (targets, fields, bonds, bond_fields)
         return GraphSet(name, empty, apart, classes, num_classes, ids, *inside, *about)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        counts = {"graphs": self.num_nodes, "nodes": self.inner.shape[0], "edges": self.links.nnz // 2}
+        return counts | {"features": self.num_features, "classes": self.num_classes}
 
     @property
     def num_environments(self) -> int:

@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from fgl_repro.core.files import write_atomic
+from fgl_repro.data import packed
 from fgl_repro.data.catalog import Facts
 from fgl_repro.data.graph import Graph
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import RawGraph
 
 _NO_ARCHIVE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
@@ -79,6 +81,10 @@ def row_normalised(graph: Graph) -> Graph:
 def write_cache(path: Path, graph: Graph) -> None:
     """Write the arrays of ``graph`` as one uncompressed ``.npz`` without pickles, whole or not at all."""
     buffer = io.BytesIO()
+    if isinstance(graph, GraphSet):
+        np.savez(buffer, allow_pickle=False, **packed.pack(graph))
+        write_atomic(path, buffer.getvalue())
+        return
     np.savez(
         buffer,
         num_classes=np.int64(graph.num_classes),
@@ -99,6 +105,9 @@ def read_cache(path: Path, name: str) -> Graph | None:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = dict(stored)
+        if "sizes" in arrays:
+            graphs = packed.unpack(name, arrays)
+            return graphs if graphs.fingerprint else None
         n, indices = len(arrays["labels"]), arrays["adjacency_indices"]
         ones = np.ones(len(indices), dtype=np.float32)
         words = (arrays["features_data"], arrays["features_indices"], arrays["features_indptr"])

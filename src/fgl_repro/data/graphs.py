@@ -1,0 +1,101 @@
+"""A data set whose units are whole graphs, as an option of the axis: what it gives is a :class:`GraphSet`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.core.schema import added
+from fgl_repro.data.dataset import Dataset
+from fgl_repro.data.sources.source import Source  # OmegaConf evaluates annotations
+
+if TYPE_CHECKING:
+    from fgl_repro.data.graphset import GraphSet
+
+
+@dataclass
+class GraphDataset(Dataset):
+    """A data set of graphs, each used whole and with the features it comes with. One of your own overrides ``graphs``.
+
+    Attributes:
+        source: Its raw files; None where it has none.
+    """
+
+    source: ClassVar[Source | None] = None
+
+    features: str = "raw"
+    component: str = added("whole")
+
+    def check(self) -> None:
+        for option, only in (("features", "raw"), ("component", "whole")):
+            if (value := getattr(self, option)) != only:
+                raise UserError(
+                    f"dataset.{option}={value} is not for {self.name}, a data set of graphs, each used as it is: "
+                    f"leave it at {only}."
+                )
+
+    @property
+    def form(self) -> str:
+        return "graphs"
+
+    def graphs(self, cache: Path) -> GraphSet:
+        """All graphs, in the order of their environments.
+
+        Args:
+            cache: Folder where downloads may be kept.
+        """
+        raise NotImplementedError(f"the data set {self.name} has no graphs")
+
+    def build(self, cache: Path) -> GraphSet:
+        from fgl_repro.data import download
+
+        download.writable(cache)
+        found = self.graphs(cache)
+        published = self.published_sizes()
+        sizes = {what: (size, published[what]) for what, size in found.sizes.items() if what in published}
+        if wrong := [f"{size} {what}, expected {known}" for what, (size, known) in sizes.items() if size != known]:
+            raise UserError(f"the graphs built are not the published {self.name} ({', '.join(wrong)}).")
+        return found
+
+    def published_sizes(self) -> dict[str, Any]:
+        if self.known is None:
+            return {}
+        whole = {"nodes": self.known.full_nodes, "edges": self.known.full_edges // 2}
+        described = {"features": self.known.features, "classes": self.known.classes}
+        return {"graphs": sum(self.known.graphs), **whole, **described}
+
+
+def disjoint_union(sizes: np.ndarray, graph: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
+    """Where each graph begins, int64 ``[N + 1]``, and the links of all graphs laid end to end.
+
+    Args:
+        sizes: Nodes of each graph, ``[N]``.
+        graph: Graph of each link, ``[E]``.
+        ends: Links, each in both directions, as pairs of nodes that count from 0 in their graph, ``[2, E]``.
+    """
+    ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    source, target = (ends + ptr[graph]).astype(np.int32)
+    shape = (int(ptr[-1]), int(ptr[-1]))
+    links = sp.csr_matrix((np.ones(len(source), dtype=np.float32), (source, target)), shape=shape)
+    links.sort_indices()
+    return ptr, links
+
+
+def extra(module: str, name: str, needed_by: str) -> Any:
+    """A module of an optional package.
+
+    Raises:
+        UserError: It is not installed; the sentence names the extra of this package that brings it.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise UserError(
+            f"{needed_by} needs {module.partition('.')[0]}, which is not installed: pip install 'fgl_repro[{name}]'."
+        ) from None

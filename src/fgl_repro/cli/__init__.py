@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -11,6 +13,8 @@ from collections.abc import Callable
 from fgl_repro.core.errors import Terminated, UserError, sentence
 
 MISTAKE, INTERRUPTED, TERMINATED = 2, 130, 143
+
+atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
 
 
 def exit_status(tool: str, action: Callable[[], int]) -> int:

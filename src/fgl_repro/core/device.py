@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -50,6 +51,17 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     _keep_freed_memory()
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """What runs inside uses one thread, if wanted: on small tensors, several lose more by waiting than they gain."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if wanted else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _keep_freed_memory() -> None:

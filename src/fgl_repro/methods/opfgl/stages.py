@@ -10,11 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgl_repro.core.device import one_thread
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage, fine_tuning
 from fgl_repro.fl.steps import LocalStep, Loss, Step
 from fgl_repro.methods.opfgl.labels import distillation
+from fgl_repro.methods.opfgl.surrogate import FEW
 from fgl_repro.nn.view import DeepView, Padded, View, Views
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class SmallViews(Views):
         inputs = around @ self.small.features
 
         def first(weight: Tensor, bias: Tensor) -> Tensor:
-            return (inputs @ weight[0]).unsqueeze(0) + bias.unsqueeze(1)
+            return (inputs @ weight.squeeze(0)).unsqueeze(0) + bias.unsqueeze(1)
 
         def step(values: Tensor) -> Tensor:
             return around @ values
@@ -58,11 +60,15 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
         found = clients.model(params, view)
         return torch.stack([F.cross_entropy(logits, small.labels) for logits in found])
 
+    def steps(epochs: int, going: np.ndarray) -> Iterator[Step]:
+        with one_thread(len(small.labels) < FEW):  # until the last of them is taken
+            yield from (Step(None) for _ in range(epochs))
+
     rules = clients.protocol
     stage = Stage(
         clients,
         params,
-        lambda epochs, going: (Step(None) for _ in range(epochs)),
+        steps,
         loss,
         [StackedAdam(params, method.lr)],
         rules.check_every,

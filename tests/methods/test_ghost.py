@@ -78,14 +78,31 @@ def test_generators_train_on_their_own_clients_nodes(
     graph, k = world.graph, 1
     own = world.train[graph.owner[world.train] == k]
     real = torch.from_numpy(graph.base.features[graph.node[own]].toarray())
-    torch.testing.assert_close(training.features[k, : len(own)], real)
+    (part,) = training.parts
+    torch.testing.assert_close(part.features[k, : len(own)], real)
     inside = graph.adjacency[own][:, own].toarray()
-    (piece,) = (piece for piece in training.pieces if piece.who.start <= k < piece.who.stop)
+    (piece,) = (piece for piece in part.pieces if piece.who.start <= k < piece.who.stop)
     neighbours = piece.ours(torch.eye(piece.width).expand(piece.who.stop - piece.who.start, -1, -1))
     found = neighbours[k - piece.who.start, : len(own), : len(own)]
     np.testing.assert_array_equal(found.numpy(), inside + (np.eye(len(own)) if variant == "paper" else 0))
     first = float(training.turn(1).values["loss"])
     assert float(training.turn(60).values["loss"]) < first
+
+
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_clients_one_by_one_train_as_all_together(variant: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where features of all are too many: no row is padded, and thin features are multiplied as sparse ones."""
+    config, trained = make_config("ghost", variant), []
+    for entries, parts in ((proxies.TOGETHER, 1), (1, 3)):
+        monkeypatch.setattr(proxies, "TOGETHER", entries)
+        monkeypatch.setattr(proxies, "thin", lambda features: True)
+        training = proxies.Training(config.method, make_clients(world, config))
+        assert len(training.parts) == parts
+        assert all((part.times is None) == (parts == 1) for part in training.parts)
+        training.turn(2)
+        trained.append(training.nets)
+    for name, value in trained[0].items():
+        torch.testing.assert_close(value, trained[1][name], atol=1e-4, rtol=1e-4)
 
 
 def test_a_generator_is_a_plain_network() -> None:

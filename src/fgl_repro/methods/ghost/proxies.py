@@ -19,8 +19,8 @@ from fgl_repro.methods.generated.graphs import WIDTHS, network
 from fgl_repro.methods.ghost.transport import coupling, squared_distances
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import dropout, linear
-from fgl_repro.nn.sparse import csr_tensor, product
-from fgl_repro.nn.view import Padded
+from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
+from fgl_repro.nn.view import Linear, Padded, thin
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -31,17 +31,29 @@ NOISE = 64
 """Random numbers that a node is made of."""
 PIECE = 500_000
 """Entries of couplings that are worked out together, about as many as a cache holds."""
+TOGETHER = 20_000_000
+"""Entries of features up to which clients are worked out together; the padding of more costs memory and time."""
 
 
 def generated(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
     """Features ``[G, n, d]`` that G generators make of noise ``[G, n, z]`` and labels ``[G, n]``, with dropout."""
+    return linear(before(nets, noise, labels, rate, rng), *last(nets))
+
+
+def last(nets: Params) -> tuple[Tensor, Tensor]:
+    """Weights and biases of the last map, which features come from."""
+    layer = len(WIDTHS) + 1
+    return nets[f"W{layer}"], nets[f"b{layer}"]
+
+
+def before(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
+    """What the last map of :func:`generated` reads ``[G, n, H]``."""
     classes = nets["E"].shape[2]
     named = nets["E"].gather(1, labels.unsqueeze(2).expand(-1, -1, classes))
     hidden = torch.cat([noise, named], dim=2)
     for layer in range(1, len(WIDTHS) + 1):
         hidden = dropout(torch.tanh(linear(hidden, nets[f"W{layer}"], nets[f"b{layer}"])), rate, rng)
-    last = len(WIDTHS) + 1
-    return linear(hidden, nets[f"W{last}"], nets[f"b{last}"])
+    return hidden
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,47 @@ class Piece:
         return product(self.links, values.flatten(0, 1)).view_as(values)
 
 
+@dataclass(frozen=True)
+class Part:
+    """P clients whose features are worked out together: all of them or, where these are too many, one.
+
+    Attributes:
+        who: These clients.
+        features: Of their training nodes, ``[P, width, d]``.
+        told: What generated nodes are held to, ``[P, width, d]``.
+        mask: 1.0 at real rows, ``[P, width]``.
+        pieces: The same clients again, with places among them.
+        times: Product with the features of the one client, where they are thin.
+    """
+
+    who: slice
+    features: Tensor
+    told: Tensor
+    mask: Tensor
+    pieces: list[Piece]
+    times: Linear | None
+
+    @staticmethod
+    def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> Part:
+        """Clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
+        some, nodes = graph.of_clients(np.arange(who.start, who.stop))
+        own = np.flatnonzero(np.isin(nodes, rows, assume_unique=True))
+        places, found = Padded.of(own, some), graph.base.features[some.node[own]]
+        real = torch.from_numpy(places.scatter(found.toarray())).to(device)
+        size = max(PIECE // places.width**2, 1)
+        pieces = [
+            Piece.of(slice(first, min(first + size, places.clients)), some, own, links[nodes][:, nodes], device)
+            for first in range(0, places.clients, size)
+        ]
+        alone = SparseOp.of(found, device) if graph.num_clients > places.clients == 1 and thin(found) else None
+        mask = torch.from_numpy(places.scatter(np.ones(len(own), np.float32))).to(device)
+        return Part(who, real, torch.softmax(real, 2), mask, pieces, alone)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over each client's rows, ``[P, width] -> [P]``."""
+        return (values * self.mask).sum(1) / self.mask.sum(1).clamp_min(1)
+
+
 class Training:
     """The generators' training, all clients at once; r training nodes each, r the most that one has."""
 
@@ -87,17 +140,13 @@ class Training:
         self.optimiser = StackedAdam(self.nets, method.lr_generator, method.weight_decay)
         self.noise = torch_rng("proxy-noise", clients.seed)
         self.dropout = torch_rng("proxy-dropout", clients.seed, str(device))
-        places, view = Padded.of(rows, graph), clients.inputs.train
-        self.labels, self.mask, self.mean = view.labels, view.mask, view.mean
-        self.features = torch.from_numpy(places.scatter(graph.base.features[graph.node[rows]].toarray())).to(device)
-        self.told = torch.softmax(self.features, 2)
+        self.labels = clients.inputs.train.labels
         links = graph.adjacency
         if method.written:
             links = sp.csr_matrix(links + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
-        self.some = max(PIECE // places.width**2, 1)
-        self.pieces = [
-            Piece.of(slice(first, min(first + self.some, clients.count)), graph, rows, links, device)
-            for first in range(0, clients.count, self.some)
+        size = clients.count if self.labels.numel() * graph.base.num_features <= TOGETHER else 1
+        self.parts = [
+            Part.of(slice(first, first + size), graph, rows, links, device) for first in range(0, clients.count, size)
         ]
 
     def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
@@ -114,21 +163,28 @@ class Training:
 
     def loss(self, step: Step) -> Tensor:
         """Of each client ``[K]``."""
-        method, real = self.method, self.features
-        noise = torch.randn(*self.mask.shape, NOISE, generator=self.noise).to(real.device)
-        made = generated(self.nets, noise, self.labels, method.dropout, self.dropout)
-        gap = (self.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
-        found = self.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
+        noise = torch.randn(*self.labels.shape, NOISE, generator=self.noise).to(self.labels.device)
+        hidden = before(self.nets, noise, self.labels, self.method.dropout, self.dropout)
+        each = (torch.split(values, len(self.parts[0].mask)) for values in (hidden, *last(self.nets)))
+        return torch.cat([self.missed(*part) for part in zip(self.parts, *each, strict=True)])
+
+    def missed(self, part: Part, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The loss of clients of a part ``[P]`` from what the last maps of their generators read ``[P, r, H]``."""
+        method, real = self.method, part.features
+        made = linear(hidden[:, : real.shape[1]], weight, bias)
+        gap = (part.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
+        found = part.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
         if not method.aligned:
             return found
-        parts = (torch.split(values, self.some) for values in (real, made, self.mask))
-        apart = torch.cat([self.distance(*each) for each in zip(self.pieces, *parts, strict=True)])
+        pieces = zip(part.pieces, torch.split(made, part.pieces[0].who.stop), strict=True)
+        apart = torch.cat([self.distance(part, piece, own) for piece, own in pieces])
         return found + method.aligned * (1 - method.structure) * apart
 
-    def distance(self, piece: Piece, real: Tensor, made: Tensor, mask: Tensor) -> Tensor:
-        """What it costs clients of a piece, each, to move real nodes to generated ones, both ``[P, r, d]``."""
-        real, made, mask = (values[:, : piece.width] for values in (real, made, mask))
-        cost = squared_distances(real, made)
+    def distance(self, part: Part, piece: Piece, made: Tensor) -> Tensor:
+        """What it costs clients of a piece of a part, each, to move real nodes to generated ones ``[P, r, d]``."""
+        real, mask = (values[piece.who, : piece.width] for values in (part.features, part.mask))
+        made = made[:, : piece.width]
+        cost = squared_distances(real, made, part.times)
         plan = coupling(cost.detach(), mask, piece.ours, self.theirs(made, mask), self.method.structure)
         return (plan * cost).sum((1, 2))
 

@@ -53,6 +53,11 @@ def coupling(cost: Tensor, mask: Tensor, ours: Callable[[Tensor], Tensor], their
     return found
 
 
-def squared_distances(x: Tensor, y: Tensor) -> Tensor:
-    """Of every two rows: ``[K, n, d]`` and ``[K, m, d]`` to ``[K, n, m]``."""
-    return (x.square().sum(2).unsqueeze(2) + y.square().sum(2).unsqueeze(1) - 2 * x @ y.transpose(1, 2)).clamp_min(0)
+def squared_distances(x: Tensor, y: Tensor, times: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """Of every two rows: ``[K, n, d]`` and ``[K, m, d]`` to ``[K, n, m]``.
+
+    Args:
+        times: Product with ``x`` of the one client that there is, ``[d, m] -> [n, m]``, if its rows are sparse.
+    """
+    twice = 2 * x @ y.transpose(1, 2) if times is None else 2 * times(y[0].T.contiguous()).unsqueeze(0)
+    return (x.square().sum(2).unsqueeze(2) + y.square().sum(2).unsqueeze(1) - twice).clamp_min(0)

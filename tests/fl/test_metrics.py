@@ -39,6 +39,7 @@ def test_clients_without_rows_do_not_count() -> None:
         labels = torch.tensor([[0, 1], [0, 0], [1, 0]])
         mask = torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
         counts = mask.sum(1)
+        numbers = None
 
     always_zero = torch.tensor([1.0, 0.0]).expand(3, 2, 2)
     assert metrics.accuracy(always_zero, Rows) == pytest.approx(1 / 3)  # type: ignore[arg-type]

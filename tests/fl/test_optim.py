@@ -70,7 +70,7 @@ def test_shared_moments_are_those_of_one_optimiser_that_moves_clients_in_turn(
         for _ in range(2):
             joint = {n: torch.stack([p] * 3) for n, p in zip(clients.params, one, strict=True)}
             optimiser.zero_grad()
-            step.cross_entropy(clients.model(joint, step.view))[k].backward()
+            step.task_loss(clients.model(joint, step.view))[k].backward()
             optimiser.step()
         kept[k] = [param.detach().clone() for param in one]
     for t, value in enumerate(ours.values()):
@@ -134,7 +134,7 @@ def test_moments_outlive_a_round_or_begin_anew(toy_graph: Graph, kind: str, mome
             optimisers = fresh()
         for _ in range(2):
             joint = {name: torch.stack([own[t] for own in singles]) for t, name in enumerate(clients.params)}
-            loss = step.cross_entropy(clients.model(joint, step.view))
+            loss = step.task_loss(clients.model(joint, step.view))
             for optimiser in optimisers:
                 optimiser.zero_grad()
             loss.sum().backward()

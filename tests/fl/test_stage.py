@@ -37,7 +37,7 @@ def tuned(graph: Graph, change: bool = False, lr: float = 0.05) -> tuple[Clients
 
 
 def objective(some: Clients) -> Loss:
-    return lambda step: step.cross_entropy(some.logits(step))
+    return lambda step: step.task_loss(some.logits(step))
 
 
 def test_the_best_check_is_what_a_client_has_at_the_end(toy_graph: Graph) -> None:

@@ -71,7 +71,7 @@ def test_fedprox_adds_half_mu_times_the_squared_distance_from_what_was_received(
     loss, step = method.objective(clients, state, 1), next(clients.steps(1))
     before = apart(clients)
     moved = sum((clients.params[n] - before[n]).flatten(1).square().sum(1) for n in before)
-    plain = step.cross_entropy(clients.logits(step))
+    plain = step.task_loss(clients.logits(step))
     torch.testing.assert_close(loss(step), plain + 0.25 * moved)
 
 
@@ -103,7 +103,7 @@ def test_fedpub_on_paper_penalises_masks_and_has_no_anchor_in_round_0(world: Wor
             mask *= -0.5
     norm = sum(mask.abs().flatten(1).sum(1) for mask in clients.personal.values())
     moved = sum((clients.params[n] - before[n]).flatten(1).square().sum(1) for n in before)
-    plain = step.cross_entropy(clients.logits(step))
+    plain = step.task_loss(clients.logits(step))
     torch.testing.assert_close(losses[0](step), plain + 0.1 * norm)
     torch.testing.assert_close(losses[1](step), plain + 0.1 * norm + 0.2 * moved)
 

@@ -59,7 +59,7 @@ def test_fedpub_penalties_are_inert_or_live(closed: World) -> None:
         loss = config.method.objective(clients, config.method.state(clients), 1)
         with torch.no_grad():
             clients.params["W2"] += 0.1
-        losses[variant] = loss(step).detach() - step.cross_entropy(clients.logits(step)).detach()
+        losses[variant] = loss(step).detach() - step.task_loss(clients.logits(step)).detach()
     masks = sum(value[0].numel() for name, value in clients.personal.items() if name.startswith("M"))
     assert torch.allclose(losses["release"], torch.zeros(3))
     expected = 0.01 * masks + 0.1 * 0.1**2 * clients.params["W2"][0].numel()

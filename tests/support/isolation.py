@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger, Message
@@ -19,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 def make_clients(world: World, config: configs.Config) -> Clients:
-    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.of_data(world.graph.base)
     return Clients(config.method, model, world, config.protocol, config.seed, Views(CPU))
 
 
@@ -34,6 +35,23 @@ def tampered(world: World, client: int, features: bool = True) -> World:
     labels = base.labels.copy()
     labels[own] = (labels[own] + 1) % base.num_classes
     graph = replace(base, features=words.tocsr().astype(np.float32), labels=labels)
+    return replace(world, graph=replace(world.graph, base=graph))
+
+
+def tampered_graphs(world: World, client: int) -> World:
+    """The same world, but all graphs of one client have other classes or numbers, and other features inside."""
+    base = world.graph.base
+    assert isinstance(base, GraphSet)
+    own = world.graph.node[world.graph.ptr[client] : world.graph.ptr[client + 1]]
+    inside = np.isin(np.repeat(np.arange(base.num_nodes), np.diff(base.ptr)), own)
+    inner = base.inner.tolil(copy=True)
+    inner[inside] = np.roll(base.inner[inside].toarray(), 1, axis=1) * 2
+    labels, targets = base.labels.copy(), base.targets
+    labels[own] = (labels[own] + 1) % base.num_classes
+    if targets is not None:
+        targets = targets.copy()
+        targets[own] += 1
+    graph = replace(base, inner=inner.tocsr().astype(np.float32), labels=labels, targets=targets)
     return replace(world, graph=replace(world.graph, base=graph))
 
 

@@ -10,13 +10,14 @@ from fgl_repro import config as configs
 from fgl_repro.core import registry
 
 
-def every_variant() -> Iterator[tuple[str, str]]:
+def every_variant(unit: str = "node") -> Iterator[tuple[str, str]]:
     for name, cls in sorted(registry.options("method").items()):
-        for variant in cls.variants:
+        for variant in cls.variants if unit in cls.units else ():
             yield name, variant
 
 
 VARIANTS = [pytest.param(*pair, id="-".join(pair)) for pair in every_variant()]
+OF_GRAPHS = [pytest.param(*pair, id="-".join(pair)) for pair in every_variant("graph")]
 
 
 def make_config(name: str, variant: str, **overrides: object) -> configs.Config:
@@ -24,3 +25,12 @@ def make_config(name: str, variant: str, **overrides: object) -> configs.Config:
     dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.lr": 0.01, "model.hidden": 8}
     dotted |= {f"method.{field}": value for field, value in registry.options("method")[name].quick.items()}
     return configs.build(dataset="cora", method=name, clients=3, overrides={**dotted, **overrides})
+
+
+def config_of_graphs(name: str, variant: str, **overrides: object) -> configs.Config:
+    """Two rounds of a small network for whole graphs, on batches of four."""
+    dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.batch": 4, "protocol.lr": 0.05}
+    dotted |= {"model.hidden": 6, "model.together": 4}
+    dotted |= {f"method.{field}": value for field, value in registry.options("method")[name].quick.items()}
+    choice = {"protocol": "fedvn", "partitioner": "environment", "setting": "plain"}
+    return configs.build(dataset="motif_basis", method=name, clients=3, **choice, overrides={**dotted, **overrides})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.partitioners import Membership
 from fgl_repro.federation.split import Ratios, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
@@ -87,3 +88,45 @@ def build_or_skip(*arguments: Any, **parameters: Any) -> World:
 
 
 graphs = st.builds(random_graph, st.integers(40, 90), st.floats(2.0, 8.0), st.integers(2, 5), st.integers(0, 2**31 - 1))
+
+
+def graph_set(
+    each: int = 20, environments: int = 3, *, molecules: bool = False, numbers: bool = False, seed: int = 0
+) -> GraphSet:
+    """Small random graphs, ``each`` of an environment; with categories of nodes and links where they are molecules."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 8, each * environments)
+    blocks = [random_graph(int(n), 2.5, 3, int(rng.integers(1 << 30))).adjacency for n in sizes]
+    links = sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
+    links.sort_indices()
+    nodes, fields = int(sizes.sum()), (4, 3) if molecules else ()
+    if molecules:
+        columns = np.stack([rng.integers(0, 4, nodes), 4 + rng.integers(0, 3, nodes)], axis=1)
+        inner = sp.csr_matrix((np.ones(2 * nodes, np.float32), columns.ravel(), 2 * np.arange(nodes + 1)), (nodes, 7))
+    else:
+        inner = sp.csr_matrix(rng.normal(size=(nodes, 5)).astype(np.float32))
+    upper = sp.triu(links, format="coo")
+    codes = np.stack([rng.integers(0, width, upper.nnz) for width in (5, 6, 2)], axis=1)
+    number = sp.csr_matrix((np.arange(1, upper.nnz + 1), (upper.row, upper.col)), shape=links.shape)
+    both = sp.csr_matrix(number + number.T)
+    both.sort_indices()
+    return GraphSet.of(
+        "graphs",
+        np.concatenate([[0], np.cumsum(sizes)]),
+        inner,
+        links,
+        np.repeat(np.arange(environments), each),
+        labels=None if numbers else rng.integers(0, 3, len(sizes)),
+        num_classes=1 if numbers else 3,
+        targets=rng.normal(size=len(sizes)).astype(np.float32) if numbers else None,
+        fields=fields,
+        bonds=codes[both.data - 1].astype(np.uint8) if molecules else None,
+        bond_fields=(5, 6, 2) if molecules else (),
+    )
+
+
+def of_graphs(base: GraphSet, clients: int = 3, graphs: int = 15, seed: int = 0, mixed: float = 0.0) -> World:
+    """Clients with graphs of one environment each; two thirds train, the others validate and test in equal parts."""
+    parts = option("partitioner", "environment")(clients, graphs, mixed)
+    world: World = option("setting", "plain")().build(base, parts, Split((4 / 6, 1 / 6, 1 / 6), seed, "partitioner"))
+    return world

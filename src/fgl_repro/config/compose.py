@@ -135,7 +135,7 @@ def _typed(cfg: DictConfig) -> Config:
         if f.name in GROUPS:
             _known(node, f"{f.name}.", type(values[f.name]))
     if isinstance(values["model"], Auto):
-        values["model"] = values["model"].of(values["method"].models)
+        values["model"] = values["model"].of(values["method"].models, values["dataset"].unit)
     return Config(**values)
 
 

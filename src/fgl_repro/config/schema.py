@@ -91,6 +91,7 @@ def check(config: Config) -> Config:
     method, model, batch = config.method, config.model, config.protocol.batch
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
+    _of_one_unit(config)
     if method.models and model.name not in method.models:
         raise UserError(
             f"model={model.name} cannot carry method={method.name}: choose model={' or '.join(method.models)}."
@@ -109,3 +110,20 @@ def check(config: Config) -> Config:
             f"{batches}set model.fanout=0."
         )
     return config
+
+
+def _of_one_unit(config: Config) -> None:
+    """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
+    unit = config.dataset.unit
+    if config.model.unit != unit:
+        raise UserError(
+            f"model={config.model.name} predicts something about a {config.model.unit}, dataset={config.dataset.name} "
+            f"asks about a {unit}: choose model=auto."
+        )
+    for axis in ("partitioner", "setting", "method"):
+        option = getattr(config, axis)
+        if unit not in option.units:
+            raise UserError(
+                f"{axis}={option.name} is for data sets of {' or '.join(f'{each}s' for each in option.units)}, "
+                f"and dataset={config.dataset.name} asks about {unit}s: choose another."
+            )

@@ -25,11 +25,13 @@ class Dataset(Option):
     """A data set in one of its forms; it knows no clients. One of your own overrides ``raw``.
 
     Attributes:
+        unit: What something is predicted about: a ``node``, or a whole ``graph`` where the data set has many.
         features: ``row`` (normalised, as FED-PUB does) or ``raw`` (the data set's own values).
         component: ``largest`` (connected component), ``whole``, or ``featured``: all nodes that have any feature.
     """
 
     axis: ClassVar[str] = "dataset"
+    unit: ClassVar[str] = "node"
 
     features: str = "row"
     component: str = added("largest")

@@ -27,6 +27,7 @@ class GraphDataset(Dataset):
         source: Its raw files; None where it has none.
     """
 
+    unit: ClassVar[str] = "graph"
     source: ClassVar[Source | None] = None
 
     features: str = "raw"

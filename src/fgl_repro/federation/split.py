@@ -18,7 +18,7 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 UNUSED = 3  # in the graph, but neither trained on nor measured; only worlds that thin the training nodes have such
 
 Ratios = tuple[float, float, float]
-Source = Literal["stream", "fedpub", "opfgl", "openfgl"]
+Source = Literal["stream", "fedpub", "opfgl", "openfgl", "partitioner"]
 
 BY_CLASS = ("opfgl", "openfgl")
 """Sources that draw roles at each client and for each class."""
@@ -39,7 +39,8 @@ class Split:
         ratios: Shares of training, validation and test nodes; they sum to 1.
         seed: Seed of the roles, of cropped or thinned nodes, of parts that are drawn at random.
         source: Who draws the roles: ``stream``, we; ``fedpub``, that paper's released generator; ``opfgl`` or
-            ``openfgl``, we, but client by client and class by class, with the one or the other code's rounding.
+            ``openfgl``, we, but client by client and class by class, with the one or the other code's rounding;
+            ``partitioner``, the partitioner together with the parts.
     """
 
     ratios: Ratios
@@ -47,12 +48,12 @@ class Split:
     source: Source = "stream"
 
     def __post_init__(self) -> None:
-        """Refuse shares that are no three, no whole, or leave nothing to train on or to select a round by."""
+        """Refuse shares that are no three, no whole, or leave nothing to train on."""
         shares = list(self.ratios)
-        if len(shares) != 3 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or min(shares) < 0 or 0 in shares[:2]:
+        if len(shares) != 3 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or min(shares) < 0 or not shares[0]:
             raise UserError(
                 f"protocol.split={shares} must be three shares (train, validation, test) that sum to 1, "
-                "with train and validation above 0."
+                "with train above 0."
             )
 
     def roles(self, name: str, num_nodes: int, clients: int, overlapping: bool) -> np.ndarray:

@@ -147,6 +147,10 @@ class World:
         validation = replace(self.validation, graph=graph, rows=judged)
         return World(graph, train, validation, (), [self.missing[k] for k in which])
 
+    def selected_by_test(self) -> World:
+        """The same, with the rows of the first test probe as those that select the round."""
+        return replace(self, validation=replace(self.probes[0], name=self.validation.name))
+
     def averaged(self, average: Average) -> World:
         """The same, with ``average`` in place of ``pooled`` wherever that would be measured."""
         validation, *probes = (

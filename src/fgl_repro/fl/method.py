@@ -52,6 +52,7 @@ class Method(Option, _Keeping[S]):
     called before the phases, with what ``publish`` sends.
 
     Attributes:
+        units: What it can predict something about: ``node``, or whole ``graph`` where a data set has many.
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
             first.
         choices: Values that hyper-parameters given by a word may take.
@@ -65,6 +66,7 @@ class Method(Option, _Keeping[S]):
 
     axis: ClassVar[str] = "method"
     display: ClassVar[str]
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     shares_features: ClassVar[bool] = False
     batched: ClassVar[bool] = True
@@ -120,7 +122,7 @@ class Method(Option, _Keeping[S]):
 
         What clients keep of the received models through the round (a teacher, an anchor) is computed here.
         """
-        return lambda step: step.cross_entropy(clients.logits(step))
+        return lambda step: step.task_loss(clients.logits(step))
 
     def upload(self, clients: Clients, state: S) -> Message | None:
         """What clients send after local training; None: nothing is shared."""
@@ -139,7 +141,7 @@ class Method(Option, _Keeping[S]):
         """
 
         def objective(some: Clients) -> Loss:
-            return lambda step: step.cross_entropy(some.logits(step))
+            return lambda step: step.task_loss(some.logits(step))
 
         yield from stage.fine_tuning(clients, objective, clients.protocol.fine_tuning_lr)
 

@@ -1,4 +1,4 @@
-"""Accuracies, and the averages that papers hide behind that word."""
+"""Accuracies and errors, and the averages that papers hide behind these words."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}
 def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Tensor | None = None) -> Tensor:
     """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 when it has no rows.
 
+    Where numbers are predicted, minus the mean absolute error: more is better here, too.
+
     Args:
         average: ``pooled`` over all rows, or the mean over clients that have rows: the plain one (``clients``), or
             weighted by all the ``nodes`` of each, float ``[K]``.
@@ -36,7 +38,9 @@ def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Ten
 
 
 def hits(logits: Tensor, view: View) -> Tensor:
-    """Rows of each client predicted right ``[K]``, from logits ``[K, r, C]``."""
+    """Rows of each client predicted right ``[K]``, from logits ``[K, r, C]``; minus its absolute errors, of numbers."""
+    if view.numbers is not None:
+        return -((logits.squeeze(-1) - view.numbers).abs() * view.mask).sum(1)
     return ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
 
 
@@ -45,23 +49,28 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
 
     Args:
         probe: Rows, owners and the average that its protocol prints.
-        predicted: Class predicted for each of ``probe.rows``, int64 ``[R]``.
+        predicted: Class predicted for each of ``probe.rows``, int64 ``[R]``; or the number, float ``[R]``.
 
     Returns:
         ``pooled`` (over rows), ``clients_mean`` (plain mean over clients that have rows), ``macro`` (mean recall over
         classes, rows pooled), ``clients`` (per client, None without rows), ``counts``, and ``accuracy``: the printed
-        one. Fractions; None where no row exists. If asked for, ``predicted``: rows predicted as each class, by client,
-        and ``confusion``: rows by client, class and predicted class.
+        one. Fractions; None where no row exists. Where numbers are predicted, mean absolute errors in place of all
+        these, without a ``macro``, and ``metric`` says so. If asked for, ``predicted``: rows predicted as each class,
+        by client, and ``confusion``: rows by client, class and predicted class.
         Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies, and ``f1``, that of
         their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
     """
     labels, owner = probe.graph.labels[probe.rows], probe.graph.owner[probe.rows]
-    hit = (predicted == labels).astype(float)
+    targets = getattr(probe.graph.base, "targets", None)
+    if targets is None:
+        hit = (predicted == labels).astype(float)
+    else:
+        hit = np.abs(predicted - targets[probe.graph.node[probe.rows]]).astype(float)
     counts = np.bincount(owner, minlength=probe.graph.num_clients)
     right = np.bincount(owner, weights=hit, minlength=probe.graph.num_clients)
     clients = [float(r / n) if n else None for r, n in zip(right, counts, strict=True)]
     present = [c for c in clients if c is not None]
-    recalls = [hit[labels == c].mean() for c in np.unique(labels)]
+    recalls = [hit[labels == c].mean() for c in np.unique(labels)] if targets is None else []
     out: dict[str, Any] = {
         "pooled": float(hit.mean()) if len(hit) else None,
         "clients_mean": float(np.mean(present)) if present else None,
@@ -69,6 +78,8 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         "clients": clients,
         "counts": counts.tolist(),
     }
+    if targets is not None:
+        out["metric"] = "mae"
     if probe.histogram:
         table = np.zeros((probe.graph.num_clients, probe.graph.base.num_classes), dtype=np.int64)
         np.add.at(table, (owner, predicted), 1)

@@ -20,7 +20,8 @@ class Protocol(Axis):
         split: Shares of training, validation and test nodes.
         split_seed: Seed of the global split and crop; most papers draw one for all run seeds.
         split_source: Who draws the split: ``stream``, ours; ``fedpub``, the released generator; ``opfgl`` or
-            ``openfgl``, ours, at each client and for each class (see ``split.py``).
+            ``openfgl``, ours, at each client and for each class; ``partitioner``, it does, with the parts (see
+            ``split.py``).
         redraw: Whether every run seed draws split, crop and random parts anew (added to ``split_seed``).
         rounds: Communication rounds R.
         local_epochs: Epochs a client trains each round.
@@ -47,6 +48,8 @@ class Protocol(Axis):
             ``crosswise``: in each round the weights of one client, drawn for that round, answer for everybody, each
             with the personal tensors (FedLoG's learnable nodes) of its own.
         features, component: Form of the data that the paper uses; the data sets take theirs from here.
+        selected_by: Which nodes (or graphs) select the round: those of ``validation``, or of the ``test``, only to do
+            as a paper did that has no validation: its tables mark such numbers with a dagger.
         selection: What a table prints: ``best_validation`` or ``last`` (records always hold both).
         ddof: Delta degrees of freedom that the paper's printed stds most likely have, and so ours beside them.
         fitted: Data sets whose printed numbers were seen when a method's settings were chosen: ``{method: [...]}``.
@@ -76,6 +79,7 @@ class Protocol(Axis):
     check_every: int = added(100)
     patience: int = added(5)
     judged: str = added("own")
+    selected_by: str = added("validation")
     name: str = how(MISSING)
     features: str = how("row")
     component: str = how("largest")
@@ -86,9 +90,9 @@ class Protocol(Axis):
     tuning: dict[str, Any] = field(default_factory=dict, metadata={"science": False})
 
     def check(self) -> None:
-        self.split_of(0)
         self.one_of(
-            split_source=("stream", "fedpub", "opfgl", "openfgl"),
+            split_source=("stream", "fedpub", "opfgl", "openfgl", "partitioner"),
+            selected_by=("validation", "test"),
             optimiser=("adam", "sgd"),
             moments=("kept", "each_round", "shared"),
             average=("pooled", "clients", "nodes"),
@@ -97,6 +101,12 @@ class Protocol(Axis):
         )
         self.at_least(1, "rounds", "local_epochs", "check_every", "patience")
         self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof", "fine_tuning", "fine_tuning_lr")
+        if self.split[1:2] == [0] and self.selected_by == "validation":
+            raise UserError(
+                f"protocol.split={list(self.split)} must be three shares (train, validation, test) that sum to 1, with "
+                "train and validation above 0."
+            )
+        self.split_of(0)
         if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):
             raise UserError(
                 f"protocol.momentum={self.momentum} must lie in [0, 1) and is for protocol.optimiser=sgd: set it to 0."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -126,7 +127,7 @@ class _Rounds(Generic[S]):
     ledger: Ledger
     last: Params = field(default_factory=dict)
     best_round: int = -1
-    best_score: float = -1.0
+    best_score: float = -math.inf
     incoming: Message | None = None
 
     def __post_init__(self) -> None:
@@ -154,8 +155,9 @@ class _Rounds(Generic[S]):
             values = _fetched(curves, loss, number)
             if self.extra:
                 values |= self.extra(trained)
-            if values["validation"] >= self.best_score:
-                self.best_round, self.best_score = number, values["validation"]
+            merit, values["validation"] = values["validation"], abs(values["validation"])
+            if merit >= self.best_score:
+                self.best_round, self.best_score = number, merit
                 for name, value in trained.items():
                     self.best[name].copy_(value)
             if self.judged != "server" and upload is not None and (self.closing or number + 1 < self.rounds):

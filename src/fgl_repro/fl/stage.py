@@ -130,7 +130,7 @@ class FineTuning(Stage[LocalStep]):
 def untrained(clients: Clients) -> Tensor:
     """The loss of the models as they are on the clients' training nodes ``[K]``, for a round in which nobody trains."""
     view = clients.inputs.train
-    return LocalStep(None, view).cross_entropy(clients.model(clients.trained, view))
+    return LocalStep(None, view).task_loss(clients.model(clients.trained, view))
 
 
 def fine_tuning(clients: Clients, objective: Callable[[Clients], Loss], lr: float) -> Iterator[Phase]:

@@ -42,8 +42,10 @@ class LocalStep(Step):
         """Mean over each client's rows: ``[K, r] -> [K]``."""
         return self.view.mean(values)
 
-    def cross_entropy(self, logits: Tensor) -> Tensor:
-        """Mean cross-entropy over each client's rows ``[K]``, from logits ``[K, r, C]``."""
+    def task_loss(self, logits: Tensor) -> Tensor:
+        """Mean cross-entropy over each client's rows ``[K]``, from logits ``[K, r, C]``; squared error, of numbers."""
+        if self.view.numbers is not None:
+            return self.mean((logits.squeeze(-1) - self.view.numbers).square())
         flat = F.cross_entropy(logits.flatten(0, 1), self.view.labels.flatten(), reduction="none")
         return self.mean(flat.view_as(self.view.mask))
 

@@ -48,6 +48,7 @@ class FedAvg(Method[S]):
 
     name: ClassVar[str] = "fedavg"
     display: ClassVar[str] = "FedAvg"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     uniform: ClassVar[tuple[str, ...]] = ("release",)
     """Variants whose mean weighs all clients alike."""

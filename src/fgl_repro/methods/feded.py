@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 class FedED(FedAvg[None]):
     name: ClassVar[str] = "feded"
     display: ClassVar[str] = "FedED"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("fedlog", "fedvls", "vacant", "rest")
     least: ClassVar[dict[str, float]] = {"lam": 0, "suppression": 0}
 
@@ -60,13 +61,13 @@ class FedED(FedAvg[None]):
         vacant = (clients.class_counts == 0).unsqueeze(1)
         if self.variant == "fedlog":
             gap = ((logits - teacher) ** 2 * vacant).sum(-1) / vacant.sum(-1).clamp_min(1)
-            return step.cross_entropy(logits) + self.lam * step.mean(gap)
+            return step.task_loss(logits) + self.lam * step.mean(gap)
         divergence = divergence_with_rest if self.variant == "rest" else restricted_divergence
         distilled = self.lam * step.mean(divergence(logits, teacher, vacant))
         if self.variant != "fedvls":
-            return step.cross_entropy(logits) + distilled
+            return step.task_loss(logits) + distilled
         log_prior = (clients.prior + 1e-9).log().unsqueeze(1)
-        calibrated = step.cross_entropy(logits + log_prior)
+        calibrated = step.task_loss(logits + log_prior)
         suppression = suppressed(logits, clients.prior, log_prior, step.view)
         return calibrated + distilled + self.suppression * suppression
 

@@ -113,6 +113,7 @@ class HaloInputs(Inputs):
 class FedGCN(FedAvg[None]):
     name: ClassVar[str] = "fedgcn"
     display: ClassVar[str] = "FedGCN"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("gcn",)

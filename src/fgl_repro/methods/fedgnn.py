@@ -81,6 +81,7 @@ class Gradients(Message):
 class FedGNN(FedAvg[Gradients]):
     name: ClassVar[str] = "fedgnn"
     display: ClassVar[str] = "FedGNN"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("gradients", "weights")
     shares_features: ClassVar[bool] = True
     batched: ClassVar[bool] = False

@@ -89,6 +89,7 @@ class FedGTA(FedAvg[State]):
 
     name: ClassVar[str] = "fedgta"
     display: ClassVar[str] = "FedGTA"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper", "openfgl")
     least: ClassVar[dict[str, float]] = {"steps": 1, "moments": 1, "threshold": -1}
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class FedNTD(FedAvg[None]):
     name: ClassVar[str] = "fedntd"
     display: ClassVar[str] = "FedNTD"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     least: ClassVar[dict[str, float]] = {"beta": 0}
 
@@ -51,7 +52,7 @@ class FedNTD(FedAvg[None]):
         def loss(step: LocalStep) -> Tensor:
             logits = clients.logits(step, teacher)
             gap = self.not_true(logits, teacher.of(step), step.view.labels)
-            return step.cross_entropy(logits) + self.beta * step.mean(gap)
+            return step.task_loss(logits) + self.beta * step.mean(gap)
 
         return loss
 

@@ -25,7 +25,10 @@ class FedPer(FedAvg[None]):
     name: ClassVar[str] = "fedper"
     display: ClassVar[str] = "FedPer"
     # Of the one layer of SGC and SSGC nothing would be left to share.
-    models: ClassVar[tuple[str, ...]] = ("gcn", "gcn2", "sage", "graphsage", "sage_halves", "gat", "appnp", "sign")
+    models: ClassVar[tuple[str, ...]] = (
+        *("gcn", "gcn2", "sage", "graphsage", "sage_halves", "gat", "appnp", "sign"),
+        "gin",
+    )
 
     def publish(self, clients: Clients, state: None) -> Message:
         last = str(clients.model.depth)

@@ -37,6 +37,6 @@ class FedProx(FedAvg[None]):
         received = {name: value.detach().clone() for name, value in clients.params.items()}
 
         def loss(step: LocalStep) -> Tensor:
-            return step.cross_entropy(clients.logits(step)) + self.mu / 2 * drift(clients.params, received)
+            return step.task_loss(clients.logits(step)) + self.mu / 2 * drift(clients.params, received)
 
         return loss

@@ -19,4 +19,5 @@ from fgl_repro.fl.method import Method
 class Local(Method[None]):
     name: ClassVar[str] = "local"
     display: ClassVar[str] = "Local"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
     fleets: ClassVar[bool] = True

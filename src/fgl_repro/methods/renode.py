@@ -59,6 +59,7 @@ class ReNode(FedAvg["Tensor"]):
 
     name: ClassVar[str] = "renode"
     display: ClassVar[str] = "ReNode"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("fedavg", "local")
     uniform: ClassVar[tuple[str, ...]] = ()
     batched: ClassVar[bool] = False

@@ -111,6 +111,11 @@ class View:
         """The propagations after the first layer."""
         return (self.outer,)
 
+    @property
+    def numbers(self) -> Tensor | None:
+        """The number to predict for each row ``[K, r]``; None where it is a class."""
+        return None
+
     def mean(self, values: Tensor) -> Tensor:
         """Mean over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
         return (values * self.mask).sum(1) / self.counts.clamp_min(1)

@@ -16,11 +16,13 @@ from torch import Tensor
 
 from fgl_repro.config import Config
 from fgl_repro.core.device import pick_device, prepare
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import measure
 from fgl_repro.fl.phase import Report
 from fgl_repro.fl.rounds import Training, train
+from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import View, Views
 from fgl_repro.runs.provenance import note_of
@@ -93,8 +95,9 @@ def federate(
     Returns:
         What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes.
     """
+    world = world if config.protocol.selected_by == "validation" else world.selected_by_test()
     world = world.averaged(cast(Average, config.protocol.average))
-    model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
+    model = config.model.of_data(world.graph.base)
     clients = Clients(config.method, model, world, config.protocol, config.seed, Views(device))
     prober = Prober(clients)
     training = train(
@@ -129,28 +132,43 @@ class Prober:
         return {probe.name: found[probe.name] for probe in self.probes}
 
     def _predicted(self, trained: Params, view: View) -> Tensor:
-        """Class of each row. One model may answer for many clients; a graph that all have is read model by model."""
+        """Class (or number) of each row.
+
+        One model may answer for many clients; a graph that all have is read model by model.
+        """
         model, clients, readers = self.clients.model, self.clients.count, view.num_clients
         if clients in (1, readers):
             one = clients != readers
             own = {name: w.expand(readers, *w.shape[1:]) for name, w in trained.items()} if one else trained
-            return model(own, view).argmax(-1).flatten()[view.slots]
+            return _answers(model(own, view), view)
         equal = all(torch.equal(w, w[:1].expand_as(w)) for w in trained.values())
         alone = [{name: w[k : k + 1] for name, w in trained.items()} for k in range(1 if equal else clients)]
-        found = [model(single, view).argmax(-1).flatten()[view.slots] for single in alone]
+        found = [_answers(model(single, view), view) for single in alone]
         return torch.cat(found * (clients // len(found)))
 
     def accuracies(self, trained: Params) -> dict[str, float]:
-        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows."""
+        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows.
+
+        Of whole graphs the mean test loss besides, by which a federation whose accuracies are noisy is compared.
+        """
         measured = self.metrics(trained)
         found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
         found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
+        for name, view in self._losses.items():
+            with torch.no_grad():
+                found[f"loss/{name}"] = float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def both(self, training: Training) -> dict[str, dict[str, Any]]:
         """Every probe at the best validation round and at the last."""
         best, last = self.metrics(training.best), self.metrics(training.last)
         return {name: {"best": best[name], "last": last[name]} for name in best}
+
+    @cached_property
+    def _losses(self) -> dict[str, View]:
+        """Views of the test probes that are about graphs."""
+        whole = [probe for probe in self.probes[1:] if isinstance(probe.graph.base, GraphSet)]
+        return {probe.name: self._view(probe.graph, probe.rows) for probe in whole}
 
     @cached_property
     def _groups(self) -> list[tuple[list[Probe], np.ndarray, View]]:
@@ -169,6 +187,12 @@ class Prober:
         if graph.block is not None:
             graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
         return inputs.elsewhere(graph, rows)
+
+
+def _answers(outputs: Tensor, view: View) -> Tensor:
+    """Class, or number, of each row ``[R]`` from outputs ``[K, r, C]``."""
+    answers = outputs.argmax(-1) if view.numbers is None else outputs.squeeze(-1)
+    return answers.flatten()[view.slots]
 
 
 def _peak_memory(device: torch.device) -> float:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
-LATER = ("predicted", "confusion", "nodes_mean", "f1", "facts", "phases")
+LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phases")
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
@@ -51,6 +51,7 @@ class Measured(_Strict):
         counts: Rows of each client, ``[K]``.
         predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
         confusion: Rows by client, class and predicted class, ``[K, C, C]``, where the probe keeps them.
+        metric: ``mae`` where all these are mean absolute errors of numbers, and no fractions.
         nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
     """
 
@@ -64,14 +65,15 @@ class Measured(_Strict):
     confusion: list[list[list[int]]] | None = None
     nodes_mean: float | None = None
     f1: float | None = None
+    metric: str | None = None
 
     def problems(self) -> Iterator[str]:
         """What no measurement can give."""
         shares = {"accuracy": self.accuracy, "pooled": self.pooled, "macro": self.macro, "clients": self.clients_mean}
         shares |= {"nodes_mean": self.nodes_mean, "f1": self.f1}
         for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
-            if value is not None and not 0 <= value <= 1:
-                yield f"has {name} {value}, which is no fraction"
+            if value is not None and not 0 <= value <= (1 if self.metric is None else math.inf):
+                yield f"has {name} {value}, which is no {'fraction' if self.metric is None else 'error'}"
         rows = {k: n for k, n in enumerate(self.counts) if n}
         many = len(self.clients) == len(self.counts) and min(self.counts, default=0) >= 0
         if not many or any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
@@ -229,8 +231,9 @@ class Record(Note):
         at = self.selection
         if not 0 <= at.best_round <= at.last_round:
             yield f"its best round is {at.best_round} of {at.last_round}"
+        errors = any(m.metric for m in self.metrics.get("validation", {}).values())
         for value in (at.validation_best, at.validation_last):
-            if not 0 <= value <= 1:
+            if not 0 <= value <= (math.inf if errors else 1):
                 yield f"its validation accuracy is {value}, which is no fraction"
         sizes = [n for sent in self.bytes.values() for named in sent.values() for n in named.values()]
         amounts = {"bytes": sizes, "seconds": self.seconds.values(), "memory": [self.peak_memory_mb]}

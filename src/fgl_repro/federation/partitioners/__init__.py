@@ -12,6 +12,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.schema import Option
 from fgl_repro.data.graph import Graph, array_hash
+from fgl_repro.federation.split import Split
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,13 @@ class Partitioner(Option):
 
     Attributes:
         overlapping: Whether parts may share nodes.
+        units: What it can divide: ``node`` for those of one graph, ``graph`` where there are many without links.
         clients: Number of clients K that train.
     """
 
     axis: ClassVar[str] = "partitioner"
     overlapping: ClassVar[bool] = False
+    units: ClassVar[tuple[str, ...]] = ("node",)
 
     clients: int = 3
 
@@ -63,6 +66,10 @@ class Partitioner(Option):
 
     def roles(self, graph: Graph) -> np.ndarray | None:
         """Published role of each node ``[N]``, for protocols that draw roles client by client; default: none."""
+        return None
+
+    def drawn_roles(self, graph: Graph, split: Split) -> np.ndarray | None:
+        """Role of each node ``[N]`` as it is drawn together with the parts; default: this is not done."""
         return None
 
     def divide(self, graph: Graph, parts: int, seed: int) -> Membership:

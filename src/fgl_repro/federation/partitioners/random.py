@@ -18,6 +18,7 @@ class Random(Partitioner):
     """Uniformly random parts whose sizes differ by at most one node."""
 
     name: ClassVar[str] = "random"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
         """Deal the nodes of ``graph`` round-robin in a random order; int64 ``[N]``."""
@@ -47,6 +48,7 @@ class Dirichlet(Partitioner):
     """
 
     name: ClassVar[str] = "dirichlet"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
     draws: ClassVar[int] = 100
     how: ClassVar[str] = ""
 

@@ -22,6 +22,7 @@ class Setting(Option):
     Options of ``conf/setting`` may share a world and differ in ``focus`` alone: their runs are one run.
 
     Attributes:
+        units: What it can hold: ``node`` for those of one graph, ``graph`` where there are many without links.
         probes: Names of what ``build`` probes.
         focus: The probe that a person wants to see first.
     """
@@ -29,6 +30,7 @@ class Setting(Option):
     axis: ClassVar[str] = "setting"
     named: ClassVar[str] = "world"
     probes: ClassVar[tuple[str, ...]] = ("seen_graph",)
+    units: ClassVar[tuple[str, ...]] = ("node",)
 
     focus: str = how("seen_graph")
 

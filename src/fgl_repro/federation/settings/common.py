@@ -57,7 +57,15 @@ def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, sp
     Raises:
         UserError: A client has no training node.
     """
-    if split.source not in BY_CLASS:
+    if split.source == "partitioner":
+        drawn = partitioner.drawn_roles(graph, split)
+        if drawn is None:
+            raise UserError(
+                f"protocol.split_source=partitioner is for a partitioner that draws roles with its parts, which "
+                f"{partitioner.name} does not do: set it to stream."
+            )
+        roles = drawn
+    elif split.source not in BY_CLASS:
         roles = split.roles(graph.name, graph.num_nodes, partitioner.clients, partitioner.overlapping)
     elif partitioner.overlapping:
         raise UserError(f"protocol.split_source={split.source} is for clients that share no nodes: set it to stream.")

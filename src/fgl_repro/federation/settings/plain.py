@@ -24,6 +24,7 @@ class Plain(NoNewNodes):
     """
 
     name: ClassVar[str] = "plain"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
 
     by_class: bool = added(False)
 

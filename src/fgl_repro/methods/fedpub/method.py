@@ -146,7 +146,7 @@ class FedPub(Method[State]):
         received = {name: value.detach().clone() for name, value in clients.params.items()} if round > 0 else {}
 
         def loss(step: LocalStep) -> Tensor:
-            found = step.cross_entropy(clients.logits(step))
+            found = step.task_loss(clients.logits(step))
             found = found + self.l1 * sum(mask.abs().flatten(1).sum(1) for mask in clients.personal.values())
             return found + self.l2 * drift(clients.params, received) if received else found
 

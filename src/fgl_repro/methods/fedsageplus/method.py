@@ -86,6 +86,7 @@ class State:
 class FedSagePlus(FedAvg[State]):
     name: ClassVar[str] = "fedsageplus"
     display: ClassVar[str] = "FedSage+"
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("sage", "sage_halves")

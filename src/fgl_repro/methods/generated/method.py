@@ -42,6 +42,7 @@ class Generated(FedAvg[S]):
         lr_generator, lr_student: Their learning rates.
     """
 
+    units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn")
     least: ClassVar[dict[str, float]] = {

@@ -11,6 +11,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import Option
 
 if TYPE_CHECKING:
+    from fgl_repro.data.graph import Graph
     from fgl_repro.nn.models.model import Model
 
 
@@ -21,11 +22,13 @@ class Architecture(Option):
     Attributes:
         network: Module and class of the stacked network, which takes d, C and the fields below by name.
         fixed: Further values that the network takes, which nobody chooses.
+        unit: What it predicts something about, a ``node`` or a ``graph``.
         hidden: Width H of the first hidden layer.
         dropout: Share of hidden values that training drops.
     """
 
     axis: ClassVar[str] = "model"
+    unit: ClassVar[str] = "node"
     revision: ClassVar[int] = 0
     network: ClassVar[str]
     fixed: ClassVar[Mapping[str, Any]] = {}
@@ -42,3 +45,7 @@ class Architecture(Option):
         """The stacked network for features of width d and C classes."""
         model: Model = resolve_name(self.network)(num_features, num_classes, **asdict(self), **self.fixed)
         return model
+
+    def of_data(self, data: Graph) -> Model:
+        """The stacked network for what is known of these data."""
+        return self.build(data.num_features, data.num_classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,11 @@ from fgl_repro.core.schema import added, converted, unknown
 from fgl_repro.nn.architectures import Architecture
 
 if TYPE_CHECKING:
+    from fgl_repro.data.graph import Graph
     from fgl_repro.nn.models.model import Model
+
+USUAL = {"node": "gcn", "graph": "gin"}
+"""What is taken where any model will do, by what it predicts something about."""
 
 
 @dataclass
@@ -231,6 +235,37 @@ class SageHalves(Sage):
 
 
 @dataclass
+class Gin(Architecture):
+    """Graph isomorphism layers, the mean over a graph's nodes, and a perceptron of two layers.
+
+    Attributes:
+        layers: How many isomorphism layers.
+        together: Graphs of a client whose nodes share the statistics of a batch norm; 0: all that are predicted.
+    """
+
+    name: ClassVar[str] = "gin"
+    unit: ClassVar[str] = "graph"
+
+    hidden: int = 100
+    layers: int = 3
+    together: int = 32
+
+    def check(self) -> None:
+        super().check()
+        self.at_least(1, "layers")
+        self.at_least(0, "together")
+
+    def of_data(self, data: Graph) -> Model:
+        from fgl_repro.nn.models.gin import BONDS, GIN
+
+        known: dict[str, Any] = {
+            "fields": getattr(data, "fields", ()),
+            "bonds": getattr(data, "bond_fields", ()) or BONDS,
+        }
+        return GIN(data.num_features, data.num_classes, **asdict(self), **known)
+
+
+@dataclass
 class Auto(Architecture):
     """Becomes another model as soon as the method is known; what is None stays as that model has it."""
 
@@ -244,13 +279,14 @@ class Auto(Architecture):
     def check(self) -> None:
         """Nothing to refuse before it is known which model this becomes."""
 
-    def of(self, models: tuple[str, ...]) -> Architecture:
-        """The first of ``models``, or the GCN where any will do.
+    def of(self, models: tuple[str, ...], unit: str = "node") -> Architecture:
+        """The first of ``models`` for such a unit, or the GCN (the GIN for whole graphs) where any will do.
 
         Raises:
             UserError: That model does not have what is set here.
         """
-        chosen = registry.option("model", models[0] if models else "gcn")
+        able = [name for name in models if registry.option("model", name).unit == unit] or [*models, USUAL[unit]]
+        chosen = registry.option("model", able[0])
         given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
         for name in given:
             if name not in {f.name for f in fields(chosen)}:

@@ -1,0 +1,67 @@
+"""Every method that can learn of whole graphs does so: it runs, hears of nobody else, and repeats itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fgl_repro import config as configs
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.execute import federate
+from support import worlds
+from support.isolation import first_uploads, tampered_graphs
+from support.runs import OF_GRAPHS, config_of_graphs
+
+CPU = torch.device("cpu")
+KINDS = ({}, {"molecules": True}, {"molecules": True, "numbers": True})
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=("classes", "molecules", "numbers"))
+@pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
+def test_two_rounds(name: str, variant: str, kind: dict[str, bool]) -> None:
+    world = worlds.of_graphs(worlds.graph_set(**kind))
+    training, metrics, _ = federate(config_of_graphs(name, variant), world, CPU)
+    assert np.isfinite(training.curves["loss"]).all()
+    own = np.array(training.curves["validation"])
+    best = own.min() if "numbers" in kind else own.max()
+    assert metrics["validation"]["best"]["accuracy"] == pytest.approx(best, rel=1e-5)
+    assert metrics["seen_graph"]["best"]["clients"] == metrics["validation"]["best"]["clients"]  # chosen by test rows
+    assert metrics["seen_graph"]["last"].get("metric") == ("mae" if "numbers" in kind else None)
+
+
+@pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
+def test_a_clients_upload_depends_on_its_own_graphs_only(name: str, variant: str) -> None:
+    """Bit for bit, with statistics of batches and dropout in play."""
+    world, config = worlds.of_graphs(worlds.graph_set()), config_of_graphs(name, variant)
+    before, after = (first_uploads(w, config) for w in (world, tampered_graphs(world, 0)))
+    for field, tensor in before.items():
+        assert torch.equal(tensor[1:], after[field][1:]), f"{field} of an untouched client changed"
+    assert [field for field in before if not torch.equal(before[field][0], after[field][0])]
+
+
+@pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
+def test_same_seed_same_numbers(name: str, variant: str) -> None:
+    world, config = worlds.of_graphs(worlds.graph_set()), config_of_graphs(name, variant)
+    first, second = (federate(config, world, CPU) for _ in range(2))
+    assert first[1] == second[1]
+    assert first[0].curves == second[0].curves
+    other = federate(configs.override(config, {"seed": 1}), world, CPU)
+    assert other[0].curves["loss"] != first[0].curves["loss"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"dataset": "cora"}, "model=gin predicts something about a graph, dataset=cora asks about a node"),
+        ({"partitioner": "metis"}, "partitioner=metis is for data sets of nodes, and dataset=motif_basis asks about"),
+        ({"setting": "unseen_node"}, "setting=closed_set is for data sets of nodes"),
+        ({"method": "fedsage"}, "does not exist"),
+        ({"method": "fedgta"}, "method=fedgta is for data sets of nodes"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(change: dict[str, str], told: str) -> None:
+    choice = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain", "method": "fedavg"}
+    model = {"model": "gin"} if "dataset" in change else {}
+    with pytest.raises(UserError, match=told):
+        configs.build(clients=3, protocol="fedvn", **{**choice, **model, **change})

@@ -1,0 +1,42 @@
+"""Clients of environments: whose graphs they are, and who draws which."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.federation.partitioners.environment import Environment
+from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
+from support import worlds
+
+BASE = worlds.graph_set(20)
+
+
+@given(seed=st.integers(0, 50), clients=st.integers(1, 4), mixed=st.sampled_from([0.0, 0.2, 0.5]))
+def test_clients_share_no_graph_and_have_as_many_of_each_role(seed: int, clients: int, mixed: float) -> None:
+    parts = Environment(clients, 10, mixed)
+    members = parts.divide(BASE, clients, seed)
+    roles = parts.drawn_roles(BASE, Split((0.6, 0.2, 0.2), seed, "partitioner"))
+    assert len(np.unique(np.concatenate(members.nodes))) == 10 * clients
+    for k, own in enumerate(members.nodes):
+        assert np.bincount(roles[own], minlength=4)[[TRAIN, VALIDATION, TEST]].tolist() == [6, 2, 2]
+        assert np.count_nonzero(BASE.environment[own] != k % 3) == round(10 * mixed)
+
+
+def test_drawn_as_the_released_code_draws() -> None:
+    """One legacy generator shuffles the graphs of one client after the other."""
+    roles = Environment(3, 10).drawn_roles(BASE, Split((0.8, 0.0, 0.2), 7, "partitioner"))
+    np.random.seed(7)
+    for k in range(3):
+        order = list(range(20))
+        np.random.shuffle(order)
+        assert set(np.flatnonzero(roles == TRAIN)) >= {20 * k + i for i in order[:8]}
+        assert set(np.flatnonzero(roles == TEST)) >= {20 * k + i for i in order[8:10]}
+
+
+def test_too_few_graphs_are_refused_in_a_sentence() -> None:
+    with pytest.raises(UserError, match="environment 0 of graphs has no 21 graphs left for client 0"):
+        Environment(3, 21).divide(BASE, 3, 0)

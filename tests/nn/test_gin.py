@@ -1,0 +1,198 @@
+"""The stacked GIN against K separate ones built of PyG's layers, and batch norms against torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GINConv, GINEConv, global_mean_pool
+
+from fgl_repro.data.graphset import GraphSet
+from fgl_repro.federation.world import UnionGraph
+from fgl_repro.nn.models.gin import BONDS, GIN
+from fgl_repro.nn.norm import Groups, batch_norm
+from fgl_repro.nn.ops import stack
+from fgl_repro.nn.view import Views
+from support import worlds
+
+CPU = torch.device("cpu")
+SETS = {"features": {}, "molecules": {"molecules": True}, "numbers": {"molecules": True, "numbers": True}}
+
+
+class Plain(nn.Module):
+    """One client's GIN, written with PyG."""
+
+    def __init__(self, base: GraphSet, hidden: int) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(width, hidden) for width in base.fields)
+        self.map = nn.Linear(base.num_features, hidden)
+        self.bonds = nn.ModuleList(nn.ModuleList(nn.Embedding(w, hidden) for w in BONDS) for _ in range(3))
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
+        for _ in range(3):
+            inner = nn.BatchNorm1d(2 * hidden, track_running_stats=False)
+            mlp = nn.Sequential(nn.Linear(hidden, 2 * hidden), inner, nn.ReLU(), nn.Linear(2 * hidden, hidden))
+            self.convs.append(GINConv(mlp) if base.bonds is None else GINEConv(mlp))
+            self.norms.append(nn.BatchNorm1d(hidden, track_running_stats=False))
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, base.num_classes))
+
+    def forward(self, batch: dict[str, Any]) -> torch.Tensor:
+        if len(self.tables):
+            x = sum(table(batch["codes"][:, i]) for i, table in enumerate(self.tables))
+        else:
+            x = self.map(batch["x"])
+        for layer, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            if batch["bonds"] is None:
+                x = conv(x, batch["edges"])
+            else:
+                attributes = sum(t(batch["bonds"][:, i]) for i, t in enumerate(self.bonds[layer]))
+                x = conv(x, batch["edges"], edge_attr=attributes)
+            x = norm(x)
+            x = torch.relu(x) if layer < 2 else x
+        return self.head(global_mean_pool(x, batch["batch"]))
+
+
+def plain_batch(base: GraphSet, graphs: np.ndarray) -> dict[str, Any]:
+    """Some graphs as PyG batches them, by loops."""
+    x, edges, bonds, batch, start = [], [], [], [], 0
+    for number, g in enumerate(graphs):
+        low, high = base.ptr[g], base.ptr[g + 1]
+        x.append(base.inner[low:high].toarray())
+        for i in range(low, high):
+            for at in range(base.links.indptr[i], base.links.indptr[i + 1]):
+                edges.append((base.links.indices[at] - low + start, i - low + start))
+                bonds.append(base.bonds[at] if base.bonds is not None else [0])
+        batch += [number] * (high - low)
+        start += high - low
+    features = torch.from_numpy(np.concatenate(x))
+    first, codes = 0, []
+    for width in base.fields:
+        codes.append(features[:, first : first + width].argmax(1))
+        first += width
+    return {
+        "x": features,
+        "codes": torch.stack(codes, 1) if codes else None,
+        "edges": torch.tensor(edges).T,
+        "bonds": torch.from_numpy(np.array(bonds)).long() if base.bonds is not None else None,
+        "batch": torch.tensor(batch),
+    }
+
+
+def copy_into(plain: Plain, weights: dict[str, torch.Tensor], base: GraphSet) -> dict[str, torch.nn.Parameter]:
+    """Give one client's weights to the plain network; returns its parameter for every tensor that is not cut up."""
+    named: dict[str, torch.nn.Parameter] = {}
+
+    def give(parameter: torch.nn.Parameter, name: str, *, turned: bool = False) -> None:
+        parameter.data.copy_(weights[name].T if turned else weights[name])
+        named[name] = parameter
+
+    if base.fields:
+        for table, part in zip(plain.tables, weights["W1"].split(list(base.fields)), strict=True):
+            table.weight.data.copy_(part)
+    else:
+        give(plain.map.weight, "W1", turned=True)
+        give(plain.map.bias, "b1")
+    for number, (conv, norm) in enumerate(zip(plain.convs, plain.norms, strict=True), 2):
+        first, inner, _, second = conv.nn
+        for module, kind in ((first, "inner_"), (second, "")):
+            give(module.weight, f"{kind}W{number}", turned=True)
+            give(module.bias, f"{kind}b{number}")
+        for module, kind in ((inner, "inner_"), (norm, "")):
+            give(module.weight, f"{kind}gain{number}")
+            give(module.bias, f"{kind}shift{number}")
+        for table, part in zip(plain.bonds[number - 2], weights[f"bond{number}"].split(list(BONDS)), strict=True):
+            table.weight.data.copy_(part)
+    for number, module in ((5, plain.head[0]), (6, plain.head[2])):
+        give(module.weight, f"W{number}", turned=True)
+        give(module.bias, f"b{number}")
+    return named
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_equal_to_separate_networks_of_pyg(kind: str) -> None:
+    """Outputs to 1e-12 and gradients to 1e-10, in double precision, each client with weights of its own."""
+    base = worlds.graph_set(8, **SETS[kind])
+    union = UnionGraph.induced(base, [np.arange(0, 6), np.arange(8, 16), np.arange(17, 22)])
+    rows = np.array([0, 2, 3, 5, 6, 8, 9, 13, 14, 16, 18])
+    model = GIN(base.num_features, base.num_classes, hidden=6, dropout=0.0, fields=base.fields)
+    rng = torch.Generator().manual_seed(1)
+    params = {
+        name: (value + 0.3 * torch.randn(value.shape, generator=rng)).double().requires_grad_()
+        for name, value in stack(model.init(rng), 3).items()
+    }
+    view = in_double(model.view(Views(CPU), union, rows))
+    outputs = model(params, view).flatten(0, 1)[view.slots]
+    weight = torch.randn(outputs.shape, generator=rng).double()
+    (outputs * weight).sum().backward()
+    for k in range(3):
+        own = union.owner[rows] == k
+        plain = Plain(base, 6).double()
+        named = copy_into(plain, {name: value[k].detach() for name, value in params.items()}, base)
+        batch = plain_batch(base, union.node[rows[own]])
+        batch["x"] = batch["x"].double()
+        theirs = plain(batch)
+        torch.testing.assert_close(outputs[own].detach(), theirs.detach(), rtol=1e-12, atol=1e-12)
+        (theirs * weight[own]).sum().backward()
+        for name, parameter in named.items():
+            grad = params[name].grad
+            assert grad is not None
+            assert parameter.grad is not None
+            own_grad = grad[k].T if "W" in name else grad[k]
+            torch.testing.assert_close(own_grad, parameter.grad, rtol=1e-9, atol=1e-10)
+
+
+def in_double(view: Any) -> Any:
+    """A view whose constants are double."""
+    from dataclasses import fields, replace
+
+    from fgl_repro.nn.sparse import SparseOp
+
+    def double(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.double() if value.is_floating_point() else value
+        if isinstance(value, SparseOp):
+            return SparseOp(value.forward.double(), value.transpose.double())
+        if hasattr(value, "__dataclass_fields__"):
+            return replace(value, **{f.name: double(getattr(value, f.name)) for f in fields(value)})
+        return value
+
+    return double(view)
+
+
+def test_batch_norm_is_torchs_on_every_group() -> None:
+    """Two groups of one client and one of another; values and gradients in double precision."""
+    sizes, client = np.array([4, 3, 5]), np.array([0, 0, 1])
+    groups = in_double(Groups.of(sizes, client, CPU))
+    x = torch.randn(12, 3, dtype=torch.float64, requires_grad=True)
+    gain, shift = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    parts = [
+        nn.functional.batch_norm(part, None, None, gain[k], shift[k], training=True)
+        for part, k in zip(x.split(sizes.tolist()), client, strict=True)
+    ]
+    torch.testing.assert_close(batch_norm(x, gain, shift, groups), torch.cat(parts))
+    weight = torch.randn(12, 3, dtype=torch.float64)
+    ours = torch.autograd.grad((batch_norm(x, gain, shift, groups) * weight).sum(), (x, gain, shift))
+    theirs = torch.autograd.grad((torch.cat(parts) * weight).sum(), (x, gain, shift))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_batch_norm_sees_so_many_graphs_together() -> None:
+    """Predictions of a client's later graphs do not hang on its earlier ones where they are in different batches."""
+    base = worlds.graph_set(8)
+    union = UnionGraph.induced(base, [np.arange(8), np.arange(8, 16)])
+    model = GIN(5, 3, hidden=4, together=3)
+    params = stack(model.init(torch.Generator().manual_seed(0)), 2)
+    found = model(params, model.view(Views(CPU), union, np.arange(16)))
+    last = model(params, model.view(Views(CPU), union, np.array([3, 4, 5])))
+    torch.testing.assert_close(found[0, 3:6], last[0])
+    alone = model(params, model.view(Views(CPU), union, np.array([4, 5])))
+    assert not torch.allclose(found[0, 4:6], alone[0])
+
+
+def test_as_many_parameters_as_the_released_network() -> None:
+    """FedVN's FedAvg on Motif uploads 137,203 numbers, embeddings of links that Motif does not have among them."""
+    model = GIN(1, 3)
+    assert sum(value.numel() for value in model.init(torch.Generator()).values()) == 137_203

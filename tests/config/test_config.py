@@ -23,6 +23,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.tables.load import load, names
 from support.helpers import composed
+from support.runs import methods_of
 
 OPTIONS = [(group, option) for group in configs.GROUPS for option in options(group)]
 REFUSED = (UserError, HydraException, OmegaConfBaseException)
@@ -56,6 +57,7 @@ def another(name: str, value: Any) -> Any:
         "protocol.optimiser": "sgd",
         "protocol.moments": "each_round",
         "protocol.selection": "last",
+        "protocol.selected_by": "test",
         "dataset.features": "raw",
         "dataset.component": "whole",
     }
@@ -66,6 +68,18 @@ def another(name: str, value: Any) -> Any:
     return value + "x" if isinstance(value, str) else value + 1 if isinstance(value, int) else value / 2 + 0.125
 
 
+OF_GRAPHS = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain", "protocol": "fedvn"}
+
+
+def about_graphs(group: str, option: str) -> bool:
+    """Whether a yaml is for data sets of graphs alone."""
+    if group == "protocol":
+        return option.startswith("fedvn")
+    first = str(OmegaConf.load(conf_dir() / group / f"{option}.yaml").get("defaults", [""])[0])
+    kind = registry.options(group).get(first.removeprefix("_")) if group in registry.PACKAGES else None
+    return getattr(kind, "unit", "") == "graph" or getattr(kind, "units", ()) == ("graph",)
+
+
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_composes_the_same_both_ways(group: str, option: str) -> None:
     chosen = {group: option}
@@ -73,6 +87,7 @@ def test_every_option_composes_the_same_both_ways(group: str, option: str) -> No
         chosen["protocol"] = "fedsage"
     if option == "fleet":
         chosen |= {"method": "local", "setting": "plain"}
+    chosen = {**(OF_GRAPHS if about_graphs(group, option) else {}), **chosen}
     by_hydra = composed(*(f"{name}={word}" for name, word in chosen.items()))
     assert as_plain(build(**chosen)) == as_plain(by_hydra)
     assert re.fullmatch("[0-9a-f]{64}", key_of(by_hydra))
@@ -137,7 +152,7 @@ def test_built_configs_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -
         assert build(dataset="cora").paths.records == folder
 
 
-@pytest.mark.parametrize("method", options("method"))
+@pytest.mark.parametrize("method", methods_of("node"))
 def test_the_key_changes_exactly_with_science(method: str) -> None:
     run = build(method=method)
     named = leaves(run)
@@ -219,7 +234,7 @@ def test_values_by_dataset() -> None:
 
 
 def test_values_by_method() -> None:
-    rates = {m: build(dataset="photo", protocol="fedlog_matched", method=m).protocol.lr for m in options("method")}
+    rates = {m: build(dataset="photo", protocol="fedlog_matched", method=m).protocol.lr for m in methods_of("node")}
     assert {method for method, rate in rates.items() if rate == 0.001} == {"local", "fedlog", "fedsageplus"}
     assert set(rates.values()) == {0.001, 0.01}
 
@@ -365,7 +380,7 @@ def test_every_method_has_its_class_and_its_yaml() -> None:
     classes = registry.options("method")
     assert sorted(classes) == options("method")
     for name, cls in classes.items():
-        built = build(method=name).method
+        built = build(method=name, **(OF_GRAPHS if cls.units == ("graph",) else {})).method
         assert type(built) is cls
         assert replace(built) == built
         assert built.variant in cls.variants

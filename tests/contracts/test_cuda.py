@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
-from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.execute import federate
 from support import worlds
+from support.runs import methods_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.mark.parametrize("method", sorted(registry.options("method")))
+@pytest.mark.parametrize("method", methods_of("node"))
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
 def test_cpu_and_gpu_agree(method: str, sparse_below: float, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same initial weights, no dropout (each device has its own random stream): losses agree to rounding."""

@@ -16,15 +16,15 @@ from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import first_uploads, tampered
-from support.runs import make_config
+from support.runs import make_config, methods_of
 
 refused: dict[tuple[str, str], str] = {}
-MODELS = sorted(set(registry.options("model")) - {"auto", "fleet"})
+MODELS = sorted({name for name, cls in registry.options("model").items() if cls.unit == "node"} - {"auto", "fleet"})
 
 
 def carried() -> Iterator[tuple[str, str]]:
     """Models beside a method's own: those of the contract tests that run every method."""
-    for method, cls in sorted(registry.options("method").items()):
+    for method, cls in methods_of("node").items():
         for model in MODELS:
             try:
                 configs.build({"model.fanout": 0} if "halves" in model else {}, method=method, model=model)

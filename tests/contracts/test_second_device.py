@@ -18,12 +18,13 @@ from fgl_repro import config as configs
 from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
 from support import second_device, worlds
+from support.runs import methods_of
 
 pytestmark = pytest.mark.skipif(
     not second_device.available(), reason=f"torch {torch.__version__} registers no backend written in Python"
 )
 
-EVERY = [(name, variant) for name, cls in sorted(registry.options("method").items()) for variant in cls.variants]
+EVERY = [(name, variant) for name, cls in methods_of("node").items() for variant in cls.variants]
 
 SETUP = {
     ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops

@@ -8,11 +8,17 @@ import pytest
 
 from fgl_repro import config as configs
 from fgl_repro.core import registry
+from fgl_repro.fl.method import Method
+
+
+def methods_of(unit: str = "node") -> dict[str, type[Method]]:
+    """Methods that can predict something about a ``node`` or a ``graph``, by name."""
+    return {name: cls for name, cls in sorted(registry.options("method").items()) if unit in cls.units}
 
 
 def every_variant(unit: str = "node") -> Iterator[tuple[str, str]]:
-    for name, cls in sorted(registry.options("method").items()):
-        for variant in cls.variants if unit in cls.units else ():
+    for name, cls in methods_of(unit).items():
+        for variant in cls.variants:
             yield name, variant
 
 

@@ -23,7 +23,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.tables.load import load, names
 from support.helpers import composed
-from support.runs import methods_of
+from support.runs import GRAPHS, about_graphs, methods_of
 
 OPTIONS = [(group, option) for group in configs.GROUPS for option in options(group)]
 REFUSED = (UserError, HydraException, OmegaConfBaseException)
@@ -68,18 +68,6 @@ def another(name: str, value: Any) -> Any:
     return value + "x" if isinstance(value, str) else value + 1 if isinstance(value, int) else value / 2 + 0.125
 
 
-OF_GRAPHS = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain", "protocol": "fedvn"}
-
-
-def about_graphs(group: str, option: str) -> bool:
-    """Whether a yaml is for data sets of graphs alone."""
-    if group == "protocol":
-        return option.startswith("fedvn")
-    first = str(OmegaConf.load(conf_dir() / group / f"{option}.yaml").get("defaults", [""])[0])
-    kind = registry.options(group).get(first.removeprefix("_")) if group in registry.PACKAGES else None
-    return getattr(kind, "unit", "") == "graph" or getattr(kind, "units", ()) == ("graph",)
-
-
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_composes_the_same_both_ways(group: str, option: str) -> None:
     chosen = {group: option}
@@ -87,7 +75,7 @@ def test_every_option_composes_the_same_both_ways(group: str, option: str) -> No
         chosen["protocol"] = "fedsage"
     if option == "fleet":
         chosen |= {"method": "local", "setting": "plain"}
-    chosen = {**(OF_GRAPHS if about_graphs(group, option) else {}), **chosen}
+    chosen = {**(GRAPHS if about_graphs(group, option) else {}), **chosen}
     by_hydra = composed(*(f"{name}={word}" for name, word in chosen.items()))
     assert as_plain(build(**chosen)) == as_plain(by_hydra)
     assert re.fullmatch("[0-9a-f]{64}", key_of(by_hydra))
@@ -380,7 +368,7 @@ def test_every_method_has_its_class_and_its_yaml() -> None:
     classes = registry.options("method")
     assert sorted(classes) == options("method")
     for name, cls in classes.items():
-        built = build(method=name, **(OF_GRAPHS if cls.units == ("graph",) else {})).method
+        built = build(method=name, **(GRAPHS if cls.units == ("graph",) else {})).method
         assert type(built) is cls
         assert replace(built) == built
         assert built.variant in cls.variants

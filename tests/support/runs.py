@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from omegaconf import OmegaConf
 
 from fgl_repro import config as configs
 from fgl_repro.core import registry
@@ -38,5 +39,16 @@ def config_of_graphs(name: str, variant: str, **overrides: object) -> configs.Co
     dotted = {"method.variant": variant, "protocol.rounds": 2, "protocol.batch": 4, "protocol.lr": 0.05}
     dotted |= {"model.hidden": 6, "model.together": 4}
     dotted |= {f"method.{field}": value for field, value in registry.options("method")[name].quick.items()}
-    choice = {"protocol": "fedvn", "partitioner": "environment", "setting": "plain"}
-    return configs.build(dataset="motif_basis", method=name, clients=3, **choice, overrides={**dotted, **overrides})
+    return configs.build({**dotted, **overrides}, method=name, clients=3, **GRAPHS)
+
+
+GRAPHS = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain", "protocol": "fedvn"}
+
+
+def about_graphs(group: str, option: str) -> bool:
+    """Whether a yaml is for data sets of graphs alone."""
+    if group == "protocol":
+        return option.startswith("fedvn")
+    first = str(OmegaConf.load(configs.conf_dir() / group / f"{option}.yaml").get("defaults", [""])[0])
+    kind = registry.options(group).get(first.removeprefix("_")) if group in registry.PACKAGES else None
+    return getattr(kind, "unit", "") == "graph" or getattr(kind, "units", ()) == ("graph",)

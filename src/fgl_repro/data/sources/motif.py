@@ -137,10 +137,9 @@ class _Motif(GraphDataset):
     def graphs(self, cache: Path) -> GraphSet:
         by_environment = sorted(self.drawn(), key=lambda graph: graph[0])
         environment, sizes, links, labels = zip(*by_environment, strict=True)
-        once = np.array([pair for own in links for pair in own]).T
-        owner = np.repeat(np.arange(len(links)), [len(own) for own in links])
-        both = np.concatenate([once, once[::-1]], axis=1)
-        ptr, joined = disjoint_union(np.array(sizes), np.tile(owner, 2), both)
+        both = [sorted([*own, *((v, u) for u, v in own)]) for own in links]
+        ends = np.array([pair for own in both for pair in own]).T
+        ptr, joined = disjoint_union(np.array(sizes), np.array([len(own) for own in both]), ends)
         inner = sp.csr_matrix(np.ones((int(ptr[-1]), 1), dtype=np.float32))
         where, classes = np.array(environment), np.array(labels)
         return GraphSet.of(self.name, ptr, inner, joined, where, labels=classes, num_classes=len(MOTIFS))

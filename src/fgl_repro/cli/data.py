@@ -61,12 +61,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _dataset(name: str, features: str | None) -> Dataset:
     """The data set with the features asked for, or else those of ``conf/dataset``, or of its class."""
-    from fgl_repro.config import build, options
+    from fgl_repro.config import options, unchecked  # a run with this data set may need other options, too
     from fgl_repro.core.registry import option
 
     made = option("dataset", name)
     if features is None and name in options("dataset"):
-        features = build(dataset=name).dataset.features
+        features = unchecked(None, dataset=name).dataset.features
     chosen: Dataset = made() if features is None else made(features)
     return chosen
 
@@ -82,15 +82,22 @@ def _list(cache: Path) -> int:
         forms = [made(form) for form in (("raw",) if many else FEATURES)]
         cached = ["graphs" if many else form.features for form in forms if form.cache_path(cache).is_file()]
         nodes, edges = (known.full_nodes, known.full_edges // 2) if many else (known.nodes, known.edges)
+        note = "  (a rebuild)" if known.rebuilt else ""
         row = f"{name:<13} {nodes or '-':>8} {edges or '-':>9} {known.features or '-':>8} {known.classes or '-':>7}"
-        print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {', '.join(cached) or '-'}")
+        print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {', '.join(cached) or '-'}{note}")
     return 0
 
 
 def _fetch(name: str, options: argparse.Namespace) -> int:
     dataset = _dataset(name, options.features)
-    print(f"{name}: {_described(dataset.load(options.cache))} ({dataset.form})")
+    print(f"{name}: {_described(dataset.load(options.cache))} ({dataset.form}){_rebuilt(name)}")
     return 0
+
+
+def _rebuilt(name: str) -> str:
+    """Says of a rebuild that it is one."""
+    told = facts(name).rebuilt if name in NAMES else ""
+    return f"; a rebuild: {told}" if told else ""
 
 
 def _described(graph: Graph) -> str:
@@ -120,7 +127,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
         )
     if published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
-    print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}")
+    print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}{_rebuilt(name)}")
     if unknown:
         print(f"OK {name}: {'contents' if published else 'sizes'} of the files in {unknown[0].parent}")
     return 0

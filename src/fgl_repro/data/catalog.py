@@ -31,6 +31,7 @@ class Facts:
         sha256: Raw file (path in PyG's layout) to SHA-256; empty if not known.
         graphs: Graphs of each environment, where the data set is one of graphs: ``full_nodes`` and ``full_edges`` are
             then those of all graphs together.
+        rebuilt: In what it differs from the data set of that name; empty where it does not.
     """
 
     display: str
@@ -44,6 +45,7 @@ class Facts:
     fingerprint: Mapping[str, str]
     sha256: Mapping[str, str]
     graphs: Sequence[int] = ()
+    rebuilt: str = ""
 
 
 _TABLE: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())

@@ -87,5 +87,5 @@ def array_hash(*arrays: np.ndarray) -> str:
     """SHA-256 hex digest over the raw bytes of ``arrays``."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

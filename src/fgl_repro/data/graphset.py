@@ -82,16 +82,16 @@ class GraphSet(Graph):
     def fingerprint(self) -> str:
         """SHA-256 of the arrays, independent of the file they came from."""
         parts = [
-            self.labels.astype("<i8"),
-            self.environment.astype("<i8"),
-            self.ptr.astype("<i8"),
-            self.links.indptr.astype("<i8"),
-            self.links.indices.astype("<i4"),
-            self.inner.indptr.astype("<i8"),
-            self.inner.indices.astype("<i4"),
-            self.inner.data.astype("<f4"),
+            self.labels.astype("<i8", copy=False),
+            self.environment.astype("<i8", copy=False),
+            self.ptr.astype("<i8", copy=False),
+            self.links.indptr.astype("<i8", copy=False),
+            self.links.indices.astype("<i4", copy=False),
+            self.inner.indptr.astype("<i8", copy=False),
+            self.inner.indices.astype("<i4", copy=False),
+            self.inner.data.astype("<f4", copy=False),
             np.array([*self.fields, *self.bond_fields], dtype="<i8"),
         ]
-        parts += [] if self.targets is None else [self.targets.astype("<f4")]
-        parts += [] if self.bonds is None else [self.bonds.astype("u1")]
+        parts += [] if self.targets is None else [self.targets.astype("<f4", copy=False)]
+        parts += [] if self.bonds is None else [self.bonds.astype("u1", copy=False)]
         return array_hash(*parts)

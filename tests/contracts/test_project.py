@@ -88,7 +88,7 @@ def test_help_is_the_default_target_and_lists_every_target() -> None:
     assert set(wanted.split()) <= set(_help_targets())
     for target in _help_targets():
         assert re.search(rf"^  {target} +\S", shown, flags=re.M), target
-    assert "make fedlog (or fedpub fedsage opfgl)" in shown
+    assert "make fedlog (or fedpub fedsage fedvn opfgl)" in shown
     for name in re.findall(r"make (fed\w+-\w+)", shown):
         assert load(name).name.replace("/", "-") == name, "help names only what exists"
 

@@ -163,9 +163,9 @@ def markdown(table: Grid) -> str:
     spec = table.spec
     blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
-        f"The protocol prints the {ROUNDS[table.selection]}; both rounds are compared. Runs of a cell differ in "
-        f"{'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean a "
-        f"printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it does not, at a false "
+        f"The protocol prints the {table.round_name(table.selection)}; both rounds are compared. Runs of a cell differ "
+        f"in {'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean "
+        f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it does not, at a false "
         f"discovery rate of {LEVEL:.0%} over the cells compared here; `{REPRODUCED}`: it may, and is within "
         f"{POINTS:.0f} points; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. Old "
         f"rule: `agrees` within {100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in "
@@ -191,8 +191,8 @@ def screen(table: Grid) -> str:
     """The table beside the paper, a column at a time, for a terminal."""
     spec = table.spec
     blocks = [
-        f"{spec.full_title}\nprotocol {table.protocol}, {ROUNDS[table.selection]}, {spec.metric} in {spec.format}, "
-        f"seeds {', '.join(map(str, spec.seeds))}"
+        f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, {spec.metric} in "
+        f"{spec.format}, seeds {', '.join(map(str, spec.seeds))}"
     ]
     found = judged(table, table.selection)
     for panel, at in product(spec.panels, spec.places):

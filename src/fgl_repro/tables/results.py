@@ -89,6 +89,7 @@ class Grid:
         selection: The round that the protocol prints.
         fitted: The protocol's own, see :class:`fgl_repro.fl.protocol.Protocol`.
         redraw: Whether the runs of a cell are draws of splits as well as of seeds.
+        tested: Whether test rows select the round.
     """
 
     spec: TableSpec
@@ -98,6 +99,11 @@ class Grid:
     results: dict[Cell, Result]
     fitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     redraw: bool = False
+    tested: bool = False
+
+    def round_name(self, selection: Selection | str) -> str:
+        """One of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
+        return "best test round †" if self.tested and selection == "best" else ROUNDS[selection]
 
     def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
@@ -161,7 +167,7 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
-    rules = (example.fitted, example.redraw)
+    rules = (example.fitted, example.redraw, example.selected_by == "test")
     return Grid(spec, protocol, ROUND[example.selection], example.ddof, results, *rules)
 
 

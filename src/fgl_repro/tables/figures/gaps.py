@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from fgl_repro.tables import agreement, reference
-from fgl_repro.tables.results import ROUNDS, Grid
+from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import Cell, Panel, spelled
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def draw(figure: Figure, table: Grid) -> None:
     for (chart,), panel in zip(grid, spec.panels, strict=True):
         _chart(chart, table, panel)
     figure.supxlabel(
-        f"ours minus the paper, points, {ROUNDS[table.selection]} (red: above); blank: not run or not printed; "
-        "in brackets: taken for a misprint",
+        f"ours minus the paper, points, {table.round_name(table.selection)} (red: above); "
+        "blank: not run or not printed; in brackets: taken for a misprint",
         fontsize=8,
     )
 

@@ -10,7 +10,7 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import gaps
-from fgl_repro.tables.results import ROUNDS, Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
+from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
 from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
 
 
@@ -103,13 +103,13 @@ def markdown(table: Grid) -> str:
     blocks = [
         f"# {spec.full_title}",
         f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
-        f"{', '.join(map(str, spec.seeds))}; the protocol prints the {ROUNDS[table.selection]}. "
+        f"{', '.join(map(str, spec.seeds))}; the protocol prints the {table.round_name(table.selection)}. "
         "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
         "like them; blank: not run.",
         *filter(None, (spec.note, spec.blank)),
     ]
     for selection in _both(table):
-        blocks.append(f"## At the {ROUNDS[selection]}")
+        blocks.append(f"## At the {table.round_name(selection)}")
         if spec.columns == "panels":
             heads = ["method", *(panel.title for panel in spec.panels)]
             for at in spec.places:

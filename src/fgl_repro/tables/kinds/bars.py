@@ -11,7 +11,7 @@ from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import accuracy
-from fgl_repro.tables.results import ROUNDS, Grid, grid_text
+from fgl_repro.tables.results import Grid, grid_text
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def body(table: Grid) -> str:
     """Rows down, panels across, a grid for each data set and client count, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
     measured = " and ".join(dict.fromkeys(table.spec.metric_of(panel) for panel in table.spec.panels)).capitalize()
-    parts = [f"{measured} in percent, {ROUNDS[table.selection]}, mean and std over seeds."]
+    parts = [f"{measured} in percent, {table.round_name(table.selection)}, mean and std over seeds."]
     for at in table.spec.places:
         lines = accuracy.lines(table, [(panel, *at) for panel in table.spec.panels], table.selection)
         parts.append(f"### {place(*at)}\n\n{grid_text(heads, lines)}")

@@ -35,7 +35,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 gaps.setdefault((cell.panel, cell.row.id), []).append(abs(gap))
         rows.append(row | {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted})
         texts[cell] = results.number(printed, spec.format), cell_text(found, table.selection, spec.format, costs=True)
-    blocks = [f"At the {ROUNDS[table.selection]}; the last line of a grid is the mean distance from print."]
+    blocks = [f"At the {table.round_name(table.selection)}; the last line of a grid is the mean distance from print."]
     for panel in spec.panels:
         lines: list[list[object]] = []
         for at in spec.places:

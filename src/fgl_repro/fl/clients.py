@@ -94,6 +94,18 @@ class Clients:
         own = self._new()
         return own.passed_on() if self.protocol.moments == "shared" else own
 
+    def optimiser_of(self, part: str, params: Params) -> Optimiser:
+        """One like :meth:`optimiser` over a ``part`` of what is trained, for methods whose parts step in turn."""
+        if self.protocol.moments == "each_round":
+            return stacked(params, self.protocol)
+        if part not in self._parts:
+            self._parts[part] = stacked(params, self.protocol)
+        return self._parts[part]
+
+    @cached_property
+    def _parts(self) -> dict[str, Optimiser]:
+        return {}
+
     @cached_property
     def _batches(self) -> Batches | None:
         if not self.protocol.batch:
@@ -111,7 +123,7 @@ class Clients:
     def only(self, which: np.ndarray) -> Clients:
         """Some of these clients, by their places here, ascending, with copies of what they train."""
         out = copy(self)
-        for made in ("_kept", "_batches"):
+        for made in ("_kept", "_parts", "_batches"):
             vars(out).pop(made, None)
         out.views = Views(self.views.device)
         out.world = self.world.of_clients(which)
@@ -166,10 +178,13 @@ class Clients:
             steps = chain.from_iterable(turns)
         return descend(steps, loss, [self.optimiser()])
 
-    def logits(self, step: LocalStep, teacher: Teacher | None = None) -> Tensor:
-        """Training-mode logits of the rows of a step, ``[K, r, C]``; a teacher hands its first layer on, if it can."""
+    def logits(self, step: LocalStep, teacher: Teacher | None = None, params: Params | None = None) -> Tensor:
+        """Training-mode logits of the rows of a step, ``[K, r, C]``, of what is trained or of other ``params``.
+
+        A teacher hands its first layer on, if it can.
+        """
         handed_on = teacher.first if teacher and step.first and step.batch is None else None
-        return self.model(self.trained, step.view, self._dropout, handed_on)
+        return self.model(self.trained if params is None else params, step.view, self._dropout, handed_on)
 
     def teacher(self) -> Teacher:
         """The models as they are now, as teachers on all training rows."""

@@ -1,7 +1,8 @@
 """FedPer: FedAvg of the base layers; every client keeps its own classifier.
 
 Paper: Arivazhagan et al., "Federated Learning with Personalization Layers", 2019. Base and classifier are trained
-together; only the base (here all layers but the last) is sent, averaged and received.
+together; only the base (here all layers but the last, of the GIN all but its perceptron) is sent, averaged and
+received.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). The released code of FED-PUB, in whose
 tables it stands, does not hold it; "shares base layers only" is all that the supplement says (B.2).
@@ -18,6 +19,7 @@ from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass
@@ -31,8 +33,14 @@ class FedPer(FedAvg[None]):
     )
 
     def publish(self, clients: Clients, state: None) -> Message:
-        last = str(clients.model.depth)
-        return Weights({name: value for name, value in clients.params.items() if not name.endswith(last)})
+        return Weights(base(clients))
 
     def upload(self, clients: Clients, state: None) -> Message:
         return self.publish(clients, state)
+
+
+def base(clients: Clients) -> Params:
+    """The weights that are shared: all but the classifier's."""
+    depth, heads = clients.model.depth, clients.model.heads
+    last = tuple(str(layer) for layer in range(depth - heads + 1, depth + 1))
+    return {name: value for name, value in clients.params.items() if not name.endswith(last)}

@@ -59,6 +59,10 @@ class Masked:
         return self.network.depth
 
     @property
+    def heads(self) -> int:
+        return self.network.heads
+
+    @property
     def kinds(self) -> int:
         return self.network.kinds
 

@@ -38,18 +38,16 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.mixing import average
-from fgl_repro.fl.optim import stacked
 from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.fl.optim import Optimiser
     from fgl_repro.fl.steps import LocalStep
     from fgl_repro.methods.fedvn.networks import VirtualGIN
     from fgl_repro.nn.graphs import GraphsView
-    from fgl_repro.nn.models.model import Model, Params
+    from fgl_repro.nn.models.model import Model
 
 networks = lazy("fgl_repro.methods.fedvn.networks")
 steps = lazy("fgl_repro.fl.steps")
@@ -62,13 +60,11 @@ class State:
     Attributes:
         local: s_local of each client, ``[K, M]``.
         dropout: Draws of dropout.
-        optimisers: Of the generators, and of networks and virtual nodes.
         told: Last values of what is traced.
     """
 
     local: Tensor
     dropout: Generator
-    optimisers: dict[str, Optimiser] = field(default_factory=dict)
     told: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -132,8 +128,7 @@ class FedVN(Method[State]):
             state.told |= {"scores": scores.mean(), "decoupling": apart.detach().mean()}
             return step.task_loss(outputs) + self.decoupling * apart
 
-        optimiser = self.optimiser(clients, state, "network", clients.params)
-        last: Tensor = steps.descend(clients.steps(epochs), loss, [optimiser])
+        last: Tensor = steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("network", clients.params)])
         return last
 
     def fit_generator(self, clients: Clients, state: State, epochs: int) -> None:
@@ -153,14 +148,7 @@ class FedVN(Method[State]):
                 state.local = mean_totals(view, scores.detach(), state.local)
             return step.task_loss(network.predict(fixed, view, scores)) + self.contrast * near
 
-        optimiser = self.optimiser(clients, state, "generator", clients.personal)
-        steps.descend(clients.steps(epochs), loss, [optimiser])
-
-    def optimiser(self, clients: Clients, state: State, which: str, params: Params) -> Optimiser:
-        """The protocol's, over a part of what is trained; kept or new as the protocol says."""
-        if clients.protocol.moments == "each_round" or which not in state.optimisers:
-            state.optimisers[which] = stacked(params, clients.protocol)
-        return state.optimisers[which]
+        steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("generator", clients.personal)])
 
     def upload(self, clients: Clients, state: State) -> Message:
         return Weights(clients.params)

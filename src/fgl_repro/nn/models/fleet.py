@@ -42,6 +42,7 @@ class Fleet:
     test_fanout: int = 0
     linear: bool = False
     depth: int = 0
+    heads: int = 1
 
     @property
     def num_features(self) -> int:

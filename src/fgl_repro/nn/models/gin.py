@@ -57,6 +57,7 @@ class GIN:
 
     fanout = test_fanout = 0
     linear = False
+    heads = 2
     kinds = 1
 
     @property
@@ -92,6 +93,11 @@ class GIN:
             **norm("", layer, self.hidden),
             f"bond{layer}": torch.cat([glorot((width, self.hidden), rng) for width in self.bonds]),
         }
+
+    @staticmethod
+    def normalises(name: str) -> bool:
+        """Whether a tensor belongs to a batch norm."""
+        return name.rstrip("0123456789").endswith(("gain", "shift"))
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> GraphsView:
         """The insides of the graphs ``rows``."""

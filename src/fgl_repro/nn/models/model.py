@@ -46,6 +46,10 @@ class Model(Protocol):
         """Number of the last layer with weights; names of weights end with their layer's number, from 1."""
 
     @property
+    def heads(self) -> int:
+        """How many of the last layers with weights are the classifier, which personal methods keep at home."""
+
+    @property
     def kinds(self) -> int:
         """Number of architectures."""
 
@@ -94,6 +98,11 @@ class Layered:
     def depth(self) -> int:
         """Number of the last layer."""
         return 2 + self.linear
+
+    @property
+    def heads(self) -> int:
+        """The last one."""
+        return 1
 
     @property
     def kinds(self) -> int:

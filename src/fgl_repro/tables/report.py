@@ -36,11 +36,12 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "Kendall's rank agreement of the methods, averaged over columns (data set and client count).",
     ]
     blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
-    for selection, name in ROUNDS.items():
+    rounds = {selection: round_of_all(tables, selection) for selection in ROUNDS}
+    for selection, name in rounds.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
-    blocks += ["## Methods, best validation round", "Cells that agree, and the mean gap in points.", _methods(tables)]
-    blocks += ["## Mean over all columns, best validation round"]
+    blocks += [f"## Methods, {rounds['best']}", "Cells that agree, and the mean gap in points.", _methods(tables)]
+    blocks += [f"## Mean over all columns, {rounds['best']}"]
     blocks += ["Percent, ours / paper (columns): plain means over the data sets and client counts that both have."]
     blocks += [_means(tables)]
     for table in tables:
@@ -50,6 +51,14 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     blocks += _others(others)
     blocks += ["## Time", _time(tables, source)] if source is not None else []
     return "\n\n".join([*blocks, "Cell by cell: `compare_*.md` in the folder of each protocol."]) + "\n"
+
+
+def round_of_all(tables: Sequence[Grid], selection: str) -> str:
+    """One of the two rounds in words; where test rows chose it under some protocol, a dagger and its name."""
+    names = {table.round_name(selection): table.protocol for table in tables if table.tested}
+    usual = [] if tables and all(table.tested for table in tables) else [ROUNDS[selection]]
+    chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUNDS[selection]]
+    return ", ".join([*usual, *chosen]) or ROUNDS[selection]
 
 
 def verdicts_told() -> str:

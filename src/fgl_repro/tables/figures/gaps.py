@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from fgl_repro.tables import agreement, reference
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDEST = 20.0  # points at which colours end
+LETTERS = 15.0  # that an inch holds below the charts
 
 
 def draw(figure: Figure, table: Grid) -> None:
@@ -24,11 +26,11 @@ def draw(figure: Figure, table: Grid) -> None:
     grid = figure.subplots(len(spec.panels), 1, squeeze=False)
     for (chart,), panel in zip(grid, spec.panels, strict=True):
         _chart(chart, table, panel)
-    figure.supxlabel(
+    told = (
         f"ours minus the paper, points, {table.round_name(table.selection)} (red: above); "
-        "blank: not run or not printed; in brackets: taken for a misprint",
-        fontsize=8,
+        "blank: not run or not printed; in brackets: taken for a misprint"
     )
+    figure.supxlabel(fill(told, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)
 
 
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:

@@ -21,7 +21,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
 from fgl_repro.runs.progress import RunProgress
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import Measured, Record
 from fgl_repro.runs.store import RecordStore
 
 if TYPE_CHECKING:
@@ -66,13 +66,16 @@ def summary(record: Record, focus: str) -> str:
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
     lines = [f"{'probe':<15}{'best validation (round ' + str(record.selection.best_round) + ')':>30}{'last round':>14}"]
     for name in [*names, "validation"]:
-        best, last = (record.metrics[name][which].accuracy for which in ("best", "last"))
-        lines.append(f"{name:<15}{_percent(best):>30}{_percent(last):>14}")
+        best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
+        lines.append(f"{name:<15}{best:>30}{last:>14}")
     return "\n".join(lines)
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}"
+def _number(found: Measured) -> str:
+    """Percent, or an error as it is."""
+    if found.accuracy is None:
+        return "-"
+    return f"{found.accuracy:.4f}" if found.metric else f"{100 * found.accuracy:.2f}"
 
 
 def job(config: Config, live: bool = True, slot: int = 0) -> Record:

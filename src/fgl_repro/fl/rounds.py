@@ -155,6 +155,7 @@ class _Rounds(Generic[S]):
             values = _fetched(curves, loss, number)
             if self.extra:
                 values |= self.extra(trained)
+            # an error counts as its minus here, so that more is better, and is kept as it is measured
             merit, values["validation"] = values["validation"], abs(values["validation"])
             if merit >= self.best_score:
                 self.best_round, self.best_score = number, merit

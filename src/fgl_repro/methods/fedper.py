@@ -28,7 +28,14 @@ class FedPer(FedAvg[None]):
     display: ClassVar[str] = "FedPer"
     # Of the one layer of SGC and SSGC nothing would be left to share.
     models: ClassVar[tuple[str, ...]] = (
-        *("gcn", "gcn2", "sage", "graphsage", "sage_halves", "gat", "appnp", "sign"),
+        "gcn",
+        "gcn2",
+        "sage",
+        "graphsage",
+        "sage_halves",
+        "gat",
+        "appnp",
+        "sign",
         "gin",
     )
 

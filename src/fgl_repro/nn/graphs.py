@@ -18,7 +18,7 @@ from torch import Tensor
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.nn.norm import Groups
 from fgl_repro.nn.sparse import SparseOp, csr_tensor
-from fgl_repro.nn.view import Padded, View
+from fgl_repro.nn.view import Linear, Padded, View
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -77,18 +77,16 @@ class GraphsView(View):
 
     def pooled(self, values: Tensor) -> Tensor:
         """Means over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
-        return self.outer(values).view(self.num_clients, -1, values.shape[1]) / self.inside.unsqueeze(2)
+        return self.totals(values) / self.inside.unsqueeze(2)
+
+    def totals(self, values: Tensor) -> Tensor:
+        """Sums over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
+        return self.outer(values).view(self.num_clients, -1, values.shape[1])
 
     @cached_property
     def padding(self) -> Padding:
         """Inner nodes laid out graph by graph."""
         return Padding(self.sizes, self.features.device)
-
-    @cached_property
-    def totals(self) -> SparseOp:
-        """Sums over the inner nodes of each graph, ``[R, n]``."""
-        nodes = int(self.sizes.sum())
-        return SparseOp.of(matrix(ends(self.sizes), np.arange(nodes), nodes), self.features.device)
 
 
 class Padding:
@@ -105,12 +103,12 @@ class Padding:
 
     def spread(self, values: Tensor) -> Tensor:
         """Values of the nodes ``[n, F]`` as ``[R, m, F]``, 0 where padded."""
-        out: Tensor = _Spread.apply(values, self)  # type: ignore[no-untyped-call]
+        out: Tensor = _Moved.apply(values, self._spread, self._gather)  # type: ignore[no-untyped-call]
         return out
 
     def gather(self, values: Tensor) -> Tensor:
         """Values ``[R, m, F]`` of the nodes, ``[n, F]``."""
-        out: Tensor = _Gather.apply(values, self)  # type: ignore[no-untyped-call]
+        out: Tensor = _Moved.apply(values, self._gather, self._spread)  # type: ignore[no-untyped-call]
         return out
 
     def _spread(self, values: Tensor) -> Tensor:
@@ -122,30 +120,17 @@ class Padding:
         return values.flatten(0, 1).index_select(0, self.slots)
 
 
-class _Spread(torch.autograd.Function):
-    """Its gradient is a gathering: no slot has two nodes."""
+class _Moved(torch.autograd.Function):
+    """Spreading or gathering; as no slot has two nodes, the gradient of either is the other."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, padding: Padding) -> Tensor:
-        ctx.padding = padding
-        return padding._spread(values)
+    def forward(ctx: Any, values: Tensor, there: Linear, back: Linear) -> Tensor:
+        ctx.back = back
+        return there(values)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.padding._gather(grad), None
-
-
-class _Gather(torch.autograd.Function):
-    """Its gradient is a spreading."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, padding: Padding) -> Tensor:
-        ctx.padding = padding
-        return padding._gather(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.padding._spread(grad), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(grad), None, None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ runs with ordinary records. Only the validation accuracy of a record is read her
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +57,14 @@ def candidates(config: Config) -> list[Config]:
 
 
 def validation_accuracy(record: Record) -> float:
-    """What a candidate is judged by: validation accuracy at the best validation round, and nothing else."""
-    value = record.metrics["validation"]["best"].accuracy
-    return -1.0 if value is None else float(value)
+    """What a candidate is judged by: validation accuracy at the best validation round, and nothing else.
+
+    Of an error its minus, so that more is better.
+    """
+    found = record.metrics["validation"]["best"]
+    if found.accuracy is None:
+        return -math.inf if found.metric else -1.0
+    return -found.accuracy if found.metric else found.accuracy
 
 
 def chosen(config: Config, store: Source) -> Choice | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from tqdm import tqdm
@@ -105,7 +106,11 @@ class Draws:
         return kind, WIDTHS[environment] + self.plain.randint(-5, 5), motif, environment
 
 
-def generate(name: str, drawn: Callable[[Draws, int | None], tuple[int, int, int, int]]) -> list[Drawn]:
+Draw = Callable[[Draws, int | None], tuple[int, int, int, int]]
+"""Draws kind, width, motif and environment of a graph of an environment, or of one to train on."""
+
+
+def generate(name: str, drawn: Draw) -> list[Drawn]:
     """Graphs whose kind, width, motif and environment ``drawn`` draws.
 
     Those of environments 0 to 2, what is left of the benchmark's training set, come first and in the order in which it
@@ -131,8 +136,11 @@ def generate(name: str, drawn: Callable[[Draws, int | None], tuple[int, int, int
 
 
 class _Motif(GraphDataset):
+    draw: ClassVar[Draw]
+
     def drawn(self) -> list[Drawn]:
-        raise NotImplementedError
+        """All graphs, training sets in the order in which they were shuffled."""
+        return generate(self.name, type(self).draw)
 
     def graphs(self, cache: Path) -> GraphSet:
         by_environment = sorted(self.drawn(), key=lambda graph: graph[0])
@@ -150,9 +158,7 @@ class MotifBasis(_Motif):
     """Environments are kinds of the base: wheel, tree, ladder, star, path."""
 
     name = "motif_basis"
-
-    def drawn(self) -> list[Drawn]:
-        return generate(self.name, Draws.basis)
+    draw: ClassVar[Draw] = Draws.basis
 
 
 @dataclass
@@ -160,6 +166,4 @@ class MotifSize(_Motif):
     """Environments are sizes of the base: around 6, 10, 15, 30, 70."""
 
     name = "motif_size"
-
-    def drawn(self) -> list[Drawn]:
-        return generate(self.name, Draws.size)
+    draw: ClassVar[Draw] = Draws.size

@@ -142,7 +142,7 @@ class FedVN(Method[State]):
         def loss(step: LocalStep) -> Tensor:
             view = inside(step)
             scores = network.scores(clients.personal, view, state.dropout)
-            near = step.mean(contrastive(view.placed(view.totals(scores)), state.local, self.tau))
+            near = step.mean(contrastive(view.totals(scores), state.local, self.tau))
             state.told["contrast"] = near.detach().mean()
             if self.variant == "release":
                 state.local = mean_totals(view, scores.detach(), state.local)
@@ -173,7 +173,7 @@ def inside(step: LocalStep) -> GraphsView:
 
 def mean_totals(view: GraphsView, scores: Tensor, before: Tensor) -> Tensor:
     """Mean over each client's graphs of the sums of ``scores`` ``[n, M]``, ``[K, M]``; ``before`` where it has none."""
-    totals = view.placed(view.totals(scores)).sum(1) / view.counts.clamp_min(1).unsqueeze(1)
+    totals = view.totals(scores).sum(1) / view.counts.clamp_min(1).unsqueeze(1)
     return torch.where(view.counts.unsqueeze(1) > 0, totals, before)
 
 

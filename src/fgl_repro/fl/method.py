@@ -110,7 +110,10 @@ class Method(Option, _Keeping[S]):
     # --- a round ------------------------------------------------------------------------------------------------------
 
     def receive(self, clients: Clients, state: S, message: Message) -> None:
-        """Put what came down into the clients' tensors, in place; default: replace the weights it carries."""
+        """Put what came down into the clients' tensors, in place; default: replace the weights it carries.
+
+        It comes before local training, or right after the server has mixed where its model is judged.
+        """
         clients.load(message.tensors())
 
     def fit(self, clients: Clients, state: S, round: int, epochs: int) -> Tensor:

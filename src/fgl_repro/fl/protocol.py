@@ -44,7 +44,7 @@ class Protocol(Axis):
         check_every, patience: Epochs between looks at a client's own validation nodes, and looks without gain after
             which it stops, wherever training ends that way.
         judged: Which models are validated and tested: each client's ``own`` after local training, before the server
-            mixes, or the ``server``'s, as it sends them down after that (a method without server: the own), or
+            mixes, or the ``server``'s, as clients have received it after that (a method without server: the own), or
             ``crosswise``: in each round the weights of one client, drawn for that round, answer for everybody, each
             with the personal tensors (FedLoG's learnable nodes) of its own.
         features, component: Form of the data that the paper uses; the data sets take theirs from here.

@@ -75,7 +75,7 @@ def train(
     if closing:
         if work.incoming is not None:
             ledger.add(ROUNDS, "down", work.incoming)
-            method.receive(clients, state, work.incoming)
+            work.receive("own", "crosswise")
         phases |= run_phases(method.closing(clients, state), clients.count, ledger, report)
         work.best = work.last = {name: value.detach() for name, value in clients.trained.items()}
     facts = method.facts(clients, state)
@@ -112,8 +112,9 @@ class _Rounds(Generic[S]):
 
     Where phases follow, what the server makes of the last round comes down, too, and they begin with it.
 
-    A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the server
-    makes it of the uploads of that round, or by the weights of one client for all. Selection sees validation rows only.
+    A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the client
+    has received what the server makes of the uploads of that round, or by the weights of one client for all. Selection
+    sees validation rows only.
     """
 
     method: Method[S]
@@ -137,21 +138,22 @@ class _Rounds(Generic[S]):
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
         method, clients, state, received = self.method, self.clients, self.state, self.incoming
-        if received is not None:
-            method.receive(clients, state, received)
+        self.receive("own", "crosswise")
         loss = method.fit(clients, state, number, self.epochs)
         with torch.no_grad():
-            trained = clients.trained
             upload = method.upload(clients, state)
             if self.judged == "server" and upload is not None:
                 self.incoming = self._aggregated(upload)
-                trained = trained | self.incoming.tensors()
-            elif self.judged == "crosswise":
+            traced = method.trace(clients, state)
+        self.receive("server")
+        with torch.no_grad():
+            trained = clients.trained
+            if self.judged == "crosswise":
                 k = int(torch.randint(clients.count, (), generator=self.draws))
                 trained = trained | {name: w[k : k + 1].expand_as(w) for name, w in clients.params.items()}
             logits = clients.model(trained, clients.validation)
             score = accuracy(logits, clients.validation, clients.world.validation.average, clients.nodes)
-            curves = {"loss": loss.mean(), "validation": score, **method.trace(clients, state)}
+            curves = {"loss": loss.mean(), "validation": score, **traced}
             values = _fetched(curves, loss, number)
             if self.extra:
                 values |= self.extra(trained)
@@ -165,6 +167,11 @@ class _Rounds(Generic[S]):
                 self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
         return Turn(values, up=upload, down=received)
+
+    def receive(self, *judged: str) -> None:
+        """Clients take what has come down, if anything has and ``judged`` names whose models are."""
+        if self.incoming is not None and self.judged in judged:
+            self.method.receive(self.clients, self.state, self.incoming)
 
     def _aggregated(self, upload: Message) -> Message:
         """What the server makes of the uploads."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,12 +26,14 @@ class Groups:
         sizes: Rows of each group, float ``[G, 1]``.
         member: Group of each row, int64 ``[n]``.
         client: Client of each group, int64 ``[G]``.
+        ptr: Group g has the rows ``ptr[g]:ptr[g + 1]``.
     """
 
     total: Tensor
     sizes: Tensor
     member: Tensor
     client: Tensor
+    ptr: list[int]
 
     @staticmethod
     def of(sizes: np.ndarray, client: np.ndarray, device: torch.device) -> Groups:
@@ -38,11 +42,20 @@ class Groups:
         total = sp.csr_matrix((np.ones(rows, np.float32), np.arange(rows), ptr), shape=(len(sizes), rows))
         member = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
         count = torch.from_numpy(np.maximum(sizes, 1).astype(np.float32)).unsqueeze(1).to(device)
-        return Groups(csr_tensor(total, device), count, member, torch.from_numpy(client).to(device))
+        client_of = torch.from_numpy(client).to(device)
+        return Groups(csr_tensor(total, device), count, member, client_of, ptr.tolist())
 
-    def spread(self, values: Tensor) -> Tensor:
-        """Values of the groups ``[G, F]`` at their rows, ``[n, F]``."""
-        return values.index_select(0, self.member)
+    def parts(self, rows: Sequence[Tensor], values: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+        """Rows ``[n, F]`` and values of the groups ``[G, F]``, cut so that they can be broadcast against each other.
+
+        A CPU takes longer to lay such values out row by row than for what is then done with them; a GPU would have to
+        launch kernels group by group.
+        """
+        if self.member.device.type != "cpu":
+            yield (*rows, *(value.index_select(0, self.member) for value in values))
+            return
+        for g, (start, end) in enumerate(pairwise(self.ptr)):
+            yield (*(part[start:end] for part in rows), *(value[g] for value in values))
 
 
 def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor:
@@ -62,13 +75,17 @@ def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor
 class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor:
-        centred = x - groups.spread(product(groups.total, x) / groups.sizes)
+        centred, out = torch.empty_like(x), torch.empty_like(x)
+        for into, part, mean in groups.parts((centred, x), (product(groups.total, x) / groups.sizes,)):
+            torch.sub(part, mean, out=into)
         variance = product(groups.total, centred.square()) / groups.sizes
         inverse = (variance + EPSILON).rsqrt_()
         scale = inverse * gain[groups.client]
         ctx.save_for_backward(centred, inverse, scale)
         ctx.groups, ctx.clients = groups, len(gain)
-        return torch.addcmul(groups.spread(shift[groups.client]), centred, groups.spread(scale))
+        for into, part, moved, scaled in groups.parts((out, centred), (shift[groups.client], scale)):
+            torch.addcmul(moved, part, scaled, out=into)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
@@ -76,8 +93,9 @@ class _BatchNorm(torch.autograd.Function):
         groups: Groups = ctx.groups
         of_shift = product(groups.total, grad.contiguous())
         of_gain = product(groups.total, grad * centred) * inverse
-        of_x = grad * groups.spread(scale)
-        of_x -= groups.spread(scale * of_shift / groups.sizes)
-        of_x.addcmul_(centred, groups.spread(scale * inverse * of_gain / groups.sizes), value=-1)
+        of_x = torch.empty_like(grad)
+        values = scale, scale * of_shift / groups.sizes, scale * inverse * of_gain / groups.sizes
+        for into, part, own, scaled, mean, slope in groups.parts((of_x, grad, centred), values):
+            torch.mul(part, scaled, out=into).sub_(mean).addcmul_(own, slope, value=-1)
         zeros = grad.new_zeros(ctx.clients, grad.shape[1])
         return of_x, zeros.index_add(0, groups.client, of_gain), zeros.index_add(0, groups.client, of_shift), None

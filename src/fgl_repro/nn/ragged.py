@@ -50,7 +50,7 @@ class _Grouped(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         x, weight, index = ctx.saved_tensors
-        of_x = torch.zeros_like(x) if ctx.needs_input_grad[0] else None
+        of_x = (torch.empty_like(x) if index is None else torch.zeros_like(x)) if ctx.needs_input_grad[0] else None
         of_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         of_bias = grad.new_empty(weight.shape[0], weight.shape[2]) if ctx.biased else None
         for g, (start, end) in enumerate(pairwise(ctx.ptr)):

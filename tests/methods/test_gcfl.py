@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.fl.messages import Weights
-from fgl_repro.methods.gcfl import GCFL, State, halves
+from fgl_repro.fl.messages import Ledger, Weights
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.gcfl import GCFL, GCFLPlus, State, Upload, halves, warped
 from support import worlds
 from support.isolation import make_clients
-from support.runs import make_config
+from support.runs import config_of_graphs, make_config
 
 CPU = torch.device("cpu")
 
@@ -48,6 +53,65 @@ def test_gcfl_splits_clients_that_pull_apart_and_averages_inside_clusters(world:
 
 def test_gcfl_leaves_a_cluster_that_agrees() -> None:
     updates = torch.randn(4, 6).abs() + 1
-    assert GCFL().divided([0, 1, 2, 3], updates) == [[0, 1, 2, 3]]
-    assert GCFL().divided([0, 1], torch.tensor([[1.0], [-1.0]])) == [[0, 1]]
-    assert State([[0]], torch.zeros(1, 1)).rounds == 0
+    state = State([[0, 1, 2, 3]], torch.zeros(4, 6))
+    assert GCFL().divided([0, 1, 2, 3], updates, state) == [[0, 1, 2, 3]]
+    assert GCFL().divided([0, 1], torch.tensor([[1.0], [-1.0]]), state) == [[0, 1]]
+    assert state.rounds == 0
+
+
+def test_warping_is_that_of_its_definition() -> None:
+    """By recursion over the ends of two series, without a table."""
+
+    def squared(one: list[float], other: list[float]) -> float:
+        if not one or not other:
+            return 0.0 if one == other else math.inf
+        before = (squared(one[:-1], other[:-1]), squared(one[:-1], other), squared(one, other[:-1]))
+        return (one[-1] - other[-1]) ** 2 + min(before)
+
+    series = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    found, rows = warped(series), series.tolist()
+    for i in range(4):
+        for j in range(4):
+            assert found[i, j].item() == pytest.approx(math.sqrt(squared(rows[i], rows[j])), abs=1e-5)
+    late = torch.tensor([[1.0, 1.0, 5.0, 1.0], [1.0, 5.0, 1.0, 1.0]])
+    assert warped(late)[0, 1] == 0, "the same course at another pace"
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_gcfl_plus_cuts_by_the_course_of_the_norms(standardise: bool) -> None:
+    """Updates alone would part client 3 from the others; norms rise at clients 0 and 3 and fall at 1 and 2."""
+    method = GCFLPlus(length=3, standardise=standardise)
+    updates = torch.tensor([[1.0, 0.2], [1.0, -0.2], [1.0, 0.0], [-4.0, 0.1]])
+    state = State([[0, 1, 2, 3]], torch.zeros(4, 2))
+    rising, falling = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([3.0, 2.0, 1.0])
+    course = torch.stack([rising, falling, falling * 1.1, rising * 1.1], dim=1)
+    state.norms = list(course[1:])
+    assert method.divided([0, 1, 2, 3], updates, state) == [[0, 1, 2, 3]], "two rounds are too few"
+    state.norms = [torch.tensor([9.0, 0.0, 0.0, 0.0]), *course]
+    assert sorted(method.divided([0, 1, 2, 3], updates, state)) == [[0, 3], [1, 2]]
+    assert state.norms == [], "all begin anew"
+    assert sorted(GCFL().divided([0, 1, 2, 3], updates, state)) == [[0, 1, 2], [3]]
+    state.norms = list(course)
+    assert method.divided([0, 1, 2, 3], updates.abs() + 1, state) == [[0, 1, 2, 3]]
+    assert len(state.norms) == 3, "nothing was split"
+
+
+def test_gcfl_plus_tells_the_gradient_of_the_last_batch() -> None:
+    """Clients with 4, 10 and 10 graphs in batches of 4: the first takes one step, the others three."""
+    config = config_of_graphs("gcflplus", "release", **{"model.dropout": 0.0, "protocol.lr": 1e-9})
+    world = worlds.of_graphs(worlds.graph_set())
+    owner = world.graph.owner[world.train]
+    few = replace(world, train=np.concatenate([world.train[owner == 0][:4], world.train[owner > 0]]))
+    clients, method = make_clients(few, config), config.method
+    state, _ = prepare(method, clients, Ledger())
+    steps = list(make_clients(few, config).steps(1))  # the same draws
+    method.fit(clients, state, 0, 1)
+    upload = method.upload(clients, state)
+    assert isinstance(upload, Upload)
+    for k, last in enumerate((0, 2, 2)):
+        loss = steps[last].task_loss(clients.model(clients.params, steps[last].view))[k]
+        grads = torch.autograd.grad(loss, list(clients.params.values()), materialize_grads=True)
+        expected = torch.cat([grad[k].flatten() for grad in grads]).norm()
+        assert upload.norm[k].item() == pytest.approx(expected.item(), rel=1e-3)
+    method.aggregate(clients, state, upload)
+    assert torch.equal(state.norms[0], upload.norm)

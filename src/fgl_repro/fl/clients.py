@@ -16,7 +16,7 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.inputs import Inputs, numbers
 from fgl_repro.fl.optim import Optimiser, stacked
-from fgl_repro.fl.steps import LocalStep, Loss, Teacher, descend
+from fgl_repro.fl.steps import LocalStep, Loss, Teacher, Watch, descend
 from fgl_repro.nn.models.model import Layered, Model, Params
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
@@ -167,7 +167,7 @@ class Clients:
                     yield LocalStep(active, inputs.batch(batch), batch, first)
                 first = False
 
-    def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None) -> Tensor:
+    def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None, watch: Watch | None = None) -> Tensor:
         """Local epochs of one round with the clients' optimiser; the last loss of each client ``[K]``.
 
         Clients that share one optimiser train in turn, each all of its epochs.
@@ -176,7 +176,7 @@ class Clients:
         if self.protocol.moments == "shared":
             turns = (self.steps(epochs, inputs, going=one) for one in np.eye(self.count, dtype=bool))
             steps = chain.from_iterable(turns)
-        return descend(steps, loss, [self.optimiser()])
+        return descend(steps, loss, [self.optimiser()], watch)
 
     def logits(self, step: LocalStep, teacher: Teacher | None = None, params: Params | None = None) -> Tensor:
         """Training-mode logits of the rows of a step, ``[K, r, C]``, of what is trained or of other ``params``.

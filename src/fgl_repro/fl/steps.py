@@ -55,7 +55,13 @@ Loss = Callable[[LocalStep], Tensor]
 """Local objective of each client ``[K]`` at a step."""
 
 
-def descend(steps: Iterable[S], loss: Callable[[S], Tensor], optimisers: Sequence[Optimiser]) -> Tensor:
+Watch = Callable[[Sequence[Tensor], np.ndarray | None], None]
+"""Shown the gradients ``[K, ...]`` of a step, before it is taken, and who takes it."""
+
+
+def descend(
+    steps: Iterable[S], loss: Callable[[S], Tensor], optimisers: Sequence[Optimiser], watch: Watch | None = None
+) -> Tensor:
     """Take every step with every optimiser; returns each client's loss at its last step ``[K]``, without gradient.
 
     Client k's loss touches client k's rows and tensors only, so the gradient of the sum is each client's own. A tensor
@@ -65,7 +71,10 @@ def descend(steps: Iterable[S], loss: Callable[[S], Tensor], optimisers: Sequenc
     params = [p for each in optimisers for p in each.params]
     for step in steps:
         found = loss(step)
-        grads = iter(torch.autograd.grad(found.sum(), params, materialize_grads=True))
+        all_grads = torch.autograd.grad(found.sum(), params, materialize_grads=True)
+        if watch is not None:
+            watch(all_grads, step.active)
+        grads = iter(all_grads)
         for each in optimisers:
             each.step([next(grads) for _ in each.params], step.active)
         found = found.detach()

@@ -98,7 +98,6 @@ def test_after_the_first_time_an_epoch_a_round(monkeypatch: pytest.MonkeyPatch) 
     clients, method = make_clients(worlds.of_graphs(worlds.graph_set()), config), config.method
     assert isinstance(method, FedALA)
     state, _, made = trained_apart(clients, method)
-    assert not state.converged.any(), "the first message found the clients with the same models"
     calls: list[int] = []
     network, batches = clients.model, len(method.epoch(clients, state))
 
@@ -113,10 +112,7 @@ def test_after_the_first_time_an_epoch_a_round(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(clients, "model", Counting())
     method.receive(clients, state, made)
     assert len(calls) == 7 * batches
-    assert state.converged.all()
     method.receive(clients, state, Weights({name: value + 1 for name, value in made.weights.items()}))
-    assert len(calls) == 8 * batches
-    method.receive(clients, state, Weights({name: value.detach().clone() for name, value in clients.params.items()}))
     assert len(calls) == 8 * batches
 
 

@@ -8,7 +8,7 @@ The lower tensors are those received; the last ``tensors`` of them become
 with W of one number for each weight, 1 at first and kept from round to round. L is taken batch after batch, in their
 order, on a random contiguous ``part`` of the client's training units. The first time W is learned until the last
 ``window`` losses (of the last batch of each epoch) have a standard deviation below ``spread``, after that for one
-epoch a round; a client that has what it received learns nothing. The mix is what is trained on and, where models are
+epoch a round; what all start from is not mixed. The mix is what is trained on and, where models are
 judged after the server has mixed, what is judged. All clients learn at once; one that is done waits for the others.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
@@ -52,13 +52,11 @@ class State:
     Attributes:
         weights: W, by the name of the tensor that it mixes, ``[K, ...]``.
         draws: Each client's random numbers.
-        converged: Clients that have learned W for the first time, bool ``[K]``.
-        received: How often something came down.
+        received: How often something came down; the first time all have what comes.
     """
 
     weights: Params
     draws: list[np.random.Generator]
-    converged: np.ndarray
     received: int = 0
 
 
@@ -103,7 +101,7 @@ class FedALA(FedAvg[State]):
         upper = list(clients.params)[-self.tensors :]
         ones = {name: torch.ones_like(clients.params[name]).requires_grad_() for name in upper}
         draws = [numpy_rng(f"fedala/{k}", clients.seed) for k in range(clients.count)]
-        return State(ones, draws, np.zeros(clients.count, dtype=bool))
+        return State(ones, draws)
 
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         """Take the lower tensors as they are, learn how to mix the upper ones, and mix them."""
@@ -111,36 +109,34 @@ class FedALA(FedAvg[State]):
         own = {name: clients.params[name].detach().clone() for name in weights}
         apart = {name: sent[name] - own[name] for name in weights}
         clients.load(sent)
-        differs = (flat(apart) != 0).any(1).cpu().numpy()
-        if differs.any():
-            self.learn(clients, state, own, apart, differs)
+        if state.received:
+            self.learn(clients, state, own, apart)
         clients.load({name: own[name] + apart[name] * weights[name].detach() for name in weights})
         state.received += 1
 
-    def learn(self, clients: Clients, state: State, own: Params, apart: Params, going: np.ndarray) -> None:
-        """Learn W of the clients that are ``going``, bool ``[K]``.
-
-        Their ``own`` tensors and those sent are so far ``apart``.
+    def learn(self, clients: Clients, state: State, own: Params, apart: Params) -> None:
+        """Learn W for an epoch, the first time for more; ``own`` tensors and those sent are so far ``apart``.
 
         No client's draws depend on how long another one learns.
         """
         fixed = {name: value.detach() for name, value in clients.trained.items()}
         dropout = torch_rng(f"fedala/{state.received}", clients.seed, str(clients.views.device))
         optimiser, epoch = Within(state.weights, self.rate), self.epoch(clients, state)
-        losses: list[np.ndarray] = []
 
         def loss(step: LocalStep) -> Tensor:
             mixed = {name: own[name] + apart[name] * weight for name, weight in state.weights.items()}
             return step.task_loss(clients.model(fixed | mixed, step.view, dropout))
 
+        if state.received > 1:
+            steps.descend(epoch, loss, [optimiser])
+            return
+        losses: list[np.ndarray] = []
+        going = np.ones(clients.count, dtype=bool)
         while going.any() and len(losses) < self.most:
             now = (steps.LocalStep(step.active & going, step.view, step.batch) for step in epoch)
             losses.append(steps.descend(now, loss, [optimiser]).cpu().numpy())
-            steady = len(losses) > self.window and np.std(losses[-self.window :], axis=0) < self.spread
-            done = going & (state.converged | steady)
-            state.converged |= done
-            going = going & ~done
-        state.converged |= going
+            if len(losses) > self.window:
+                going &= np.std(losses[-self.window :], axis=0) >= self.spread
 
     def epoch(self, clients: Clients, state: State) -> list[LocalStep]:
         """The batches of an epoch, of a part that every client draws anew."""

@@ -13,14 +13,15 @@ import pytest
 
 from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
+from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import findings, report
+from fgl_repro.tables import reference as printed_numbers
 from fgl_repro.tables.artifact import make
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load, names, papers
-from fgl_repro.tables.spec import spelled
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -111,7 +112,8 @@ def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
         if row.get("setting.target") == "mean":  # a mean over rows that are checked themselves
             continue
         runs = [by_name[key] for key in row["runs"].split()]
-        found = [getattr(run.at(row["probe"], row["selection"]), row["metric"], None) for run in runs]
+        entry = METRICS[row["metric"]].entry
+        found = [getattr(run.at(row["probe"], row["selection"]), entry, None) for run in runs]
         values = [value for value in found if value is not None]
         for config in (run.config for run in runs):
             assert config["method"]["name"] == row["method"], (name, row)
@@ -143,7 +145,7 @@ def test_published_comparisons_are_those_of_the_tables_and_of_print(paper: str) 
     for name, row in published(paper, "*/compare_*.csv", *axes, "paper_mean"):
         mean, std = (float(row[f"paper_{part}"] or "nan") for part in ("mean", "std"))
         if row["paper_mean"]:
-            named = {row["dataset"], spelled(row["dataset"]).lower()}
+            named = printed_numbers.names(row["dataset"])
             assert any(dataset in named and abs(value - mean) < 1e-6 for dataset, value in printed), (name, row)
         for selection in ("best", "last"):
             found = ours[*(row[axis] for axis in axes), selection]
@@ -151,8 +153,9 @@ def test_published_comparisons_are_those_of_the_tables_and_of_print(paper: str) 
             if not (row["paper_mean"] and found["mean"]):
                 assert row[f"{selection}_verdict"] in ("not printed", "not run"), (name, row)
                 continue
-            gap = float(found["mean"]) - mean
-            pooled = math.sqrt((np.nan_to_num(std) ** 2 + float(found["std"] or 0) ** 2) / 2)
+            whole = mean if METRICS[found["metric"]].error else 1.0
+            gap = (float(found["mean"]) - mean) / whole
+            pooled = math.sqrt((np.nan_to_num(std) ** 2 + float(found["std"] or 0) ** 2) / 2) / whole
             agrees = "agrees" if abs(gap) <= max(0.02, 2 * pooled) + 1e-9 else "differs"
             assert row[f"{selection}_verdict"] == ("suspect" if row["suspect"] == "1" else agrees), (name, row)
             assert float(row[f"{selection}_points"]) == pytest.approx(100 * gap, abs=0.0051), (name, row)

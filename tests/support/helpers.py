@@ -27,8 +27,8 @@ def config(**choices: Any) -> Config:
     return build(overrides, **{**named, "seed": 0, **choices})
 
 
-def measured(accuracy: float | None) -> Measured:
-    """One probe at one round, as two clients would give it of whom one has no rows."""
+def measured(accuracy: float | None, metric: str | None = None) -> Measured:
+    """One probe at one round, as two clients would give it of whom one has no rows; ``mae``: an error."""
     return Measured(
         accuracy=accuracy,
         pooled=accuracy,
@@ -36,6 +36,7 @@ def measured(accuracy: float | None) -> Measured:
         macro=accuracy,
         clients=[accuracy, None],
         counts=[0 if accuracy is None else 10, 0],
+        metric=metric,
     )
 
 
@@ -47,6 +48,7 @@ def record(
     *,
     metrics: Mapping[str, Mapping[str, Measured]] | None = None,
     seconds: Mapping[str, float] | None = None,
+    metric: str | None = None,
     **extra: Any,
 ) -> Record:
     """A finished run.
@@ -57,10 +59,12 @@ def record(
         probes: Accuracy at the best round for single probes.
         metrics: Further probes, or other measurements of those there are.
         seconds: Replaces some of the seconds.
+        metric: ``mae`` where all these are errors.
         extra: Replaces other parts.
     """
     names = dict.fromkeys([*PROBES, *(probes or {})])
-    found = {name: {"best": measured((probes or {}).get(name, best)), "last": measured(last)} for name in names}
+    at_best = {name: (probes or {}).get(name, best) for name in names}
+    found = {name: {"best": measured(at_best[name], metric), "last": measured(last, metric)} for name in names}
     found |= {name: dict(at) for name, at in (metrics or {}).items()}
     parts: dict[str, Any] = {
         "data": {"fingerprint": "f"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.cli import exit_status
 from fgl_repro.data import FEATURES, NAMES, facts
+from fgl_repro.data.catalog import rebuilt
 
 if TYPE_CHECKING:
     from fgl_repro.data.dataset import Dataset
@@ -82,7 +83,7 @@ def _list(cache: Path) -> int:
         forms = [made(form) for form in (("raw",) if many else FEATURES)]
         cached = ["graphs" if many else form.features for form in forms if form.cache_path(cache).is_file()]
         nodes, edges = (known.full_nodes, known.full_edges // 2) if many else (known.nodes, known.edges)
-        note = "  (a rebuild)" if known.rebuilt else ""
+        note = "  (a rebuild)" if rebuilt(name) else ""
         row = f"{name:<13} {nodes or '-':>8} {edges or '-':>9} {known.features or '-':>8} {known.classes or '-':>7}"
         print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {', '.join(cached) or '-'}{note}")
     return 0
@@ -96,7 +97,7 @@ def _fetch(name: str, options: argparse.Namespace) -> int:
 
 def _rebuilt(name: str) -> str:
     """Says of a rebuild that it is one."""
-    told = facts(name).rebuilt if name in NAMES else ""
+    told = rebuilt(name)
     return f"; a rebuild: {told}" if told else ""
 
 

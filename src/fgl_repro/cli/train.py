@@ -18,6 +18,7 @@ from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import GROUPS, Config, conf_dir, key_of, register, search, typed
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
 from fgl_repro.runs.progress import RunProgress
@@ -64,18 +65,20 @@ def obtain(
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
-    lines = [f"{'probe':<15}{'best validation (round ' + str(record.selection.best_round) + ')':>30}{'last round':>14}"]
-    for name in [*names, "validation"]:
+    tested = record.config["protocol"].get("selected_by") == "test"
+    chosen = f"{'best test †' if tested else 'best validation'} (round {record.selection.best_round})"
+    lines = [f"{'probe':<15}{chosen:>30}{'last round':>14}"]
+    for name in names if tested else [*names, "validation"]:
         best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
         lines.append(f"{name:<15}{best:>30}{last:>14}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if tested else [])])
 
 
 def _number(found: Measured) -> str:
     """Percent, or an error as it is."""
     if found.accuracy is None:
         return "-"
-    return f"{found.accuracy:.4f}" if found.metric else f"{100 * found.accuracy:.2f}"
+    return f"{found.kind.scale * found.accuracy:.{4 if found.kind.error else 2}f}"
 
 
 def job(config: Config, live: bool = True, slot: int = 0) -> Record:
@@ -88,7 +91,8 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     record, fresh = obtain(chosen.config, store, live, slot)
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
-    print(f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}: ", end="")
+    dataset = f"{config.dataset.name}{' (a rebuild)' if rebuilt(config.dataset.name) else ''}"
+    print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
     print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
     print(summary(record, config.setting.focus))
     return record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,3 +63,19 @@ def facts(name: str) -> Facts:
     if name not in _FACTS:
         raise UserError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
     return _FACTS[name]
+
+
+def printed_as(name: str) -> str:
+    """A data set's name as papers print it, by which printed numbers are found."""
+    return _FACTS[name].display if name in _FACTS else name
+
+
+def rebuilt(name: str) -> str:
+    """In what data set ``name`` differs from the published one; empty where it does not, or nothing is known of it."""
+    return _FACTS[name].rebuilt if name in _FACTS else ""
+
+
+def rebuilds(names: Iterable[str]) -> str:
+    """``CMNIST/Color is a rebuild: ...``: which data sets are not the published ones, and why; empty where all are."""
+    known = {name: rebuilt(name) for name in names}
+    return " ".join(f"{printed_as(name)} is a rebuild: {why}." for name, why in known.items() if why)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,44 @@ if TYPE_CHECKING:
     from fgl_repro.federation.world import Average, Probe
     from fgl_repro.nn.view import View
 
-METRICS = ("accuracy", "pooled", "clients_mean", "macro", "f1")
+
+@dataclass(frozen=True)
+class Metric:
+    """What the numbers of a table are: which of two is the better one, and how they and their gaps are told.
+
+    Accuracies and F1 are shares: more is better, they are told in percent and their gaps in points. An error has the
+    unit of what is predicted, in which no gap is small or large by itself: it is told as it is, less is better, and
+    gaps are percent of the printed number, so that what is near in points (of shares) is near in percent (of errors).
+
+    Attributes:
+        entry: The part of a measurement that holds it.
+        title: What pages call it.
+        error: Whether it is an error.
+    """
+
+    entry: str
+    title: str
+    error: bool = False
+
+    def merit(self, value: float) -> float:
+        """``value``, so that more is better: the minus of an error."""
+        return -value if self.error else value
+
+    @property
+    def scale(self) -> int:
+        """By what a recorded number is multiplied where it is told."""
+        return 1 if self.error else 100
+
+    @property
+    def unit(self) -> str:
+        """What gaps to print are told in."""
+        return "percent of the printed number" if self.error else "points"
+
+
+METRICS: Mapping[str, Metric] = {
+    **{name: Metric(name, name) for name in ("accuracy", "pooled", "clients_mean", "macro", "f1")},
+    "mae": Metric("accuracy", "mean absolute error", error=True),
+}
 """Numbers of a probe over whose seeds a table may take means."""
 
 PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from fgl_repro.config.identity import digest
 from fgl_repro.config.schema import AXES
 from fgl_repro.core.errors import UserError
+from fgl_repro.fl.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -67,13 +68,21 @@ class Measured(_Strict):
     f1: float | None = None
     metric: str | None = None
 
+    @property
+    def kind(self) -> Metric:
+        """Whether these are shares or errors, and so which of two is better."""
+        return METRICS[self.metric or "accuracy"]
+
     def problems(self) -> Iterator[str]:
         """What no measurement can give."""
+        if self.metric not in (None, *METRICS):
+            yield f"has metric {self.metric}, which is none of {', '.join(METRICS)}"
+            return
         shares = {"accuracy": self.accuracy, "pooled": self.pooled, "macro": self.macro, "clients": self.clients_mean}
         shares |= {"nodes_mean": self.nodes_mean, "f1": self.f1}
         for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
-            if value is not None and not 0 <= value <= (1 if self.metric is None else math.inf):
-                yield f"has {name} {value}, which is no {'fraction' if self.metric is None else 'error'}"
+            if value is not None and not 0 <= value <= (math.inf if self.kind.error else 1):
+                yield f"has {name} {value}, which is no {'error' if self.kind.error else 'fraction'}"
         rows = {k: n for k, n in enumerate(self.counts) if n}
         many = len(self.clients) == len(self.counts) and min(self.counts, default=0) >= 0
         if not many or any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
@@ -231,7 +240,7 @@ class Record(Note):
         at = self.selection
         if not 0 <= at.best_round <= at.last_round:
             yield f"its best round is {at.best_round} of {at.last_round}"
-        errors = any(m.metric for m in self.metrics.get("validation", {}).values())
+        errors = any(m.kind.error for m in self.metrics.get("validation", {}).values())
         for value in (at.validation_best, at.validation_last):
             if not 0 <= value <= (math.inf if errors else 1):
                 yield f"its validation accuracy is {value}, which is no fraction"

@@ -63,8 +63,8 @@ def validation_accuracy(record: Record) -> float:
     """
     found = record.metrics["validation"]["best"]
     if found.accuracy is None:
-        return -math.inf if found.metric else -1.0
-    return -found.accuracy if found.metric else found.accuracy
+        return -math.inf if found.kind.error else -1.0
+    return found.kind.merit(found.accuracy)
 
 
 def chosen(config: Config, store: Source) -> Choice | None:

@@ -1,5 +1,7 @@
 """The old rule, beside ``verdict``: a number agrees within two points or two pooled stds; ranks of methods by column.
 
+Of an error two percent of the printed number are what two points are of a share.
+
 A printed number whose note starts with ``suspect`` (a misprint, by its reference file) is shown and never counted.
 """
 
@@ -25,7 +27,7 @@ class Difference:
     """Ours minus the paper's.
 
     Attributes:
-        points: Percentage points; None where one of the two is missing.
+        points: Percentage points, of an error percent of the printed number; None where one of the two is missing.
         stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``; None where that is 0 or missing.
         verdict: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
     """
@@ -63,14 +65,14 @@ class Tally:
 
 
 def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
-    """Compare one number; agreement is within two points or two pooled std, whichever is wider.
+    """Compare one number; agreement is within two points (percent of an error) or two pooled std, whichever is wider.
 
     Both stds have the ddof of print, see ``Protocol.ddof``.
     """
     if theirs is None or ours is None:
         return Difference(None, None, "not printed" if theirs is None else "not run")
-    gap = ours.mean - theirs.mean
-    pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2)
+    gap = (ours.mean - theirs.mean) / theirs.whole
+    pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2) / theirs.whole
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
     verdict = "suspect" if theirs.suspect else "agrees" if near else "differs"
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
@@ -90,12 +92,12 @@ def columns(table: Grid, selection: str) -> list[Column]:
     """Rank agreement of each column."""
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
-        pairs = []
+        pairs, merit = [], table.spec.kind_of(panel).merit
         for row in table.spec.rows:
             cell = Cell(panel, row, dataset, clients)
             theirs, ours = reference.of(cell), table.results[cell].at(selection)
             if theirs and ours and difference(theirs, ours).verdict in COUNTED:
-                pairs.append((theirs.mean, ours.mean))
+                pairs.append((merit(theirs.mean), merit(ours.mean)))
         out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
     return out
 

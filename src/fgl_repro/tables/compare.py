@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fgl_repro.data.catalog import NAMES, facts
+from fgl_repro.data.catalog import NAMES, facts, rebuilds
 from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
-from fgl_repro.tables.spec import ACCURACY, Cell, Panel, place, spelled
+from fgl_repro.tables.spec import ACCURACY, Cell, Panel, TableSpec, place, spelled
 from fgl_repro.tables.verdict import (
     DIFFERS,
     LEVEL,
@@ -102,6 +102,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
         row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
+        row |= {"metric": table.spec.metric_of(cell.panel)} if table.spec.has_errors else {}
         row |= {"draws": "splits and seeds" if table.redraw else "seeds", "printed_selection": table.selection}
         for selection in ROUNDS:
             ours = found.at(selection)
@@ -136,7 +137,7 @@ def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]
 
 def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged) -> str:
     """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints."""
-    selection, form = table.selection, table.spec.format
+    selection, form = table.selection, table.spec.format_of(panel)
     body = []
     for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
         result = table.results[cell]
@@ -160,17 +161,18 @@ def fitted(table: Grid) -> list[str]:
 
 def markdown(table: Grid) -> str:
     """The comparison as a page: per method, per column, per cell."""
-    spec = table.spec
+    spec, unit = table.spec, table.spec.unit
     blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         f"The protocol prints the {table.round_name(table.selection)}; both rounds are compared. Runs of a cell differ "
         f"in {'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean "
         f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it does not, at a false "
         f"discovery rate of {LEVEL:.0%} over the cells compared here; `{REPRODUCED}`: it may, and is within "
-        f"{POINTS:.0f} points; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. Old "
-        f"rule: `agrees` within {100 * TOLERANCE:.0f} points or {POOLED_STDS:.0f} pooled std. Printed numbers in "
+        f"{POINTS:.0f} {unit}; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. "
+        f"Old rule: `agrees` within {100 * TOLERANCE:.0f} {unit} or {POOLED_STDS:.0f} pooled std. Printed numbers in "
         "brackets are taken for misprints: shown, never counted. What missing seeds would take stands behind their "
         "number. Runs: `table_*.csv`.",
+        *filter(None, (errors(table), rebuilds(spec.datasets))),
         *fitted(table),
         "## By method",
         _method_grid(table),
@@ -183,7 +185,7 @@ def markdown(table: Grid) -> str:
     for panel in spec.panels:
         blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
-        blocks += ["## Differences of rows, in points", differences(table)]
+        blocks += [f"## {difference_head(spec)}", differences(table)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -191,16 +193,27 @@ def screen(table: Grid) -> str:
     """The table beside the paper, a column at a time, for a terminal."""
     spec = table.spec
     blocks = [
-        f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, {spec.metric} in "
-        f"{spec.format}, seeds {', '.join(map(str, spec.seeds))}"
+        f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, "
+        f"{spec.measure}, seeds {', '.join(map(str, spec.seeds))}"
     ]
     found = judged(table, table.selection)
     for panel, at in product(spec.panels, spec.places):
         if text := beside(table, panel, *at, found):
             blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
-        blocks += ["Differences of rows, in points", differences(table)]
-    return "\n\n".join([*blocks, *filter(None, [spec.blank]), *fitted(table)])
+        blocks += [difference_head(spec), differences(table)]
+    told = errors(table), rebuilds(spec.datasets), spec.blank
+    return "\n\n".join([*blocks, *filter(None, told), *fitted(table)])
+
+
+def errors(table: Grid) -> str:
+    """How gaps of errors are to be read; empty where all numbers are shares."""
+    return "Of errors less is better; `diff` and `interval` are percent of the printed number." * table.spec.has_errors
+
+
+def difference_head(spec: TableSpec) -> str:
+    """What stands above differences of rows."""
+    return f"Differences of rows, in {'percent of the second' if spec.has_errors else 'points'}"
 
 
 def differences(table: Grid) -> str:
@@ -237,7 +250,7 @@ def _column_grid(table: Grid) -> str:
 
 
 def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
-    form = table.spec.format
+    form = table.spec.format_of(panel)
     body = []
     for cell in (cell for cell in table.results if cell.panel == panel):
         result = table.results[cell]

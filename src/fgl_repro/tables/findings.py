@@ -16,6 +16,8 @@ whose place stands a number from the published files of the paper's folder. A pl
     {set protocol=fedlog_matched at=last}                 what holds from here on, unless a placeholder says otherwise
     {each dataset=cora,pubmed clients=3,5} ... {end}      the lines between once for each; ``{dataset}`` is the value
 
+Errors (``metric=mae``) are told as they are, ``digits=4``, and their gaps in percent of the printed number.
+
 Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (mean ± std), ``digits=2``, ``list=range``
 (``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
 ``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
@@ -43,6 +45,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
+from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
@@ -50,7 +53,7 @@ from fgl_repro.tables import compare
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import spelled
+from fgl_repro.tables.spec import ACCURACY, spelled
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
 CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
@@ -97,6 +100,11 @@ def _rows(path: Path) -> list[Words]:
 def _flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in config.items():
         yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, str(value))]
+
+
+def _kind(told: Words) -> Metric:
+    """What the numbers of a comparison's line or of a measurement are; of accuracies it says nothing."""
+    return METRICS[told.get("metric") or ACCURACY]
 
 
 class _Lookup:
@@ -149,7 +157,8 @@ class _Lookup:
         stem = "paper" if self.word == "paper" else at
         if self.word == "paper" and row["suspect"] == "1":
             return np.nan, np.nan
-        return 100 * float(row[f"{stem}_mean"]), 100 * float(row[f"{stem}_std"] or "nan")
+        scale = _kind(row).scale
+        return scale * float(row[f"{stem}_mean"]), scale * float(row[f"{stem}_std"] or "nan")
 
     def value(self, filters: Words) -> tuple[float, float]:
         path = self.published.folder / (self.inherited | filters)["protocol"] / filters.pop("file")
@@ -171,13 +180,15 @@ class _Lookup:
         return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else np.nan
 
     def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
-        """One entry of a packed run, or one round of its curves; accuracies in percent."""
+        """One entry of a packed run, or one round of its curves; accuracies in percent, errors as they are."""
+        found = self.published.records[key].as_json()
+        unit = _kind(found["metrics"].get(probe, {}).get(at, {})).scale
         if curve:
-            return 100 * float(self.published.curves[key][probe][int(curve)] or "nan")
-        entry: Any = self.published.records[key].as_json()
+            return unit * float(self.published.curves[key][probe][int(curve)] or "nan")
+        entry: Any = found
         for name in (show or f"metrics.{probe}.{at}.accuracy").split("."):
             entry = entry[int(name) if isinstance(entry, list) else name]
-        return float(entry) * float(scale or (1 if show else 100))
+        return float(entry) * float(scale or (1 if show else unit))
 
     def counted(self, filters: Words) -> str:
         at = filters.pop("at", self.at)
@@ -221,8 +232,9 @@ class _Lookup:
         for own in self.matching(self.published.cells, filters):
             place = {name: own[name] for name in ("protocol", "panel", "dataset", "clients")}
             there = [row for row in self.published.cells if place.items() <= row.items() and row[mean]]
-            rivals = [float(row[mean]) for row in there if row["method"] != own["method"]]
-            above += [float(own[mean]) > max(rivals)] if own[mean] and rivals else []
+            merit = _kind(own).merit
+            rivals = [merit(float(row[mean])) for row in there if row["method"] != own["method"]]
+            above += [merit(float(own[mean])) > max(rivals)] if own[mean] and rivals else []
         return f"{sum(above)} of {len(above)}"
 
 

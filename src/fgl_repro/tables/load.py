@@ -23,6 +23,7 @@ from fgl_repro.config import AXES
 from fgl_repro.config import folders as config_folders
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
+from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.spec import ACCURACY, Panel, Printed, Row, TableSpec, swept
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ T = TypeVar("T")
 PAPER = "_paper.yaml"
 GIVEN = ("path", "display")
 """What a table has from its place and its paper."""
+OF_ERRORS = (ACCURACY, "bars", "curves", "ranks", "sensitivity", "variants")
+"""Kinds that can tell numbers of which less is better."""
 PARTS: dict[Any, type[Any]] = {"rows": Row, "panels": Panel, "reference": Printed}
 
 
@@ -136,6 +139,15 @@ def _check(spec: TableSpec) -> None:
     for name, pair in spec.differences.items():
         if len(pair) != 2 or not set(pair) <= set(ids):
             raise _wrong(spec.path, f"difference {name} is {pair}: give two of the rows {', '.join(ids)}")
+    for panel in spec.panels:
+        printed = panel.reference.metric.lower() if panel.reference else ""
+        if printed and (printed in METRICS and METRICS[printed].error) != spec.kind_of(panel).error:
+            raise _wrong(
+                spec.path,
+                f"panel {panel.name} has metric {spec.metric_of(panel)} and its reference {printed}: give both one",
+            )
+    if spec.has_errors and spec.kind not in OF_ERRORS:
+        raise _wrong(spec.path, f"kind {spec.kind} tells no errors: choose from {', '.join(OF_ERRORS)}")
     if spec.kind == ACCURACY and not (spec.rows and spec.panels):
         raise _wrong(spec.path, "a grid of accuracies needs rows and panels: add them")
     try:

@@ -10,21 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.tables.spec import Cell, Panel, spelled
+from fgl_repro.data.catalog import printed_as
+from fgl_repro.fl.metrics import METRICS
+from fgl_repro.tables.spec import Cell, Panel
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An accuracy as the paper prints it, as a fraction; ``std`` is None where the paper's is lost."""
+    """A share as the paper prints it, as a fraction, or an error as it is; ``std`` is None where print has lost it."""
 
     mean: float
     std: float | None
     note: str
+    error: bool = False
 
     @property
     def suspect(self) -> bool:
         """Whether it is taken for a misprint."""
         return self.note.startswith("suspect")
+
+    @property
+    def whole(self) -> float:
+        """Of what a gap to it is told as a hundredth: 1, in points; of an error itself, in percent of it."""
+        return self.mean if self.error and self.mean else 1.0
 
 
 @cache
@@ -68,7 +76,7 @@ def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict
 def accuracies(
     file: str, setting: str, name: str = "method", metric: str = "accuracy"
 ) -> dict[tuple[str, int, str], Reference]:
-    """Printed accuracies by data set in lower case, clients (0: one number for all of them) and method as printed.
+    """Printed shares or errors by data set in lower case, clients (0: one number for all) and method as printed.
 
     Args:
         setting: Value of the ``setting`` column.
@@ -78,13 +86,14 @@ def accuracies(
     if unknown := [column for column in name.split("+") if column not in lines(file)[0]]:
         raise UserError(f"{file} has no column {unknown[0]}: choose from {', '.join(lines(file)[0])}.")
     out = {}
+    error = metric.lower() in METRICS and METRICS[metric.lower()].error
     chosen = [row for row in lines(file) if row["setting"] == setting and row["metric"] == metric and row["value"]]
     for row in chosen:
         unit = 100 if row["unit"] == "percent" else 1
         std = float(row["std"]) / unit if row["std"] else None
         method = " ".join(row[column] for column in name.split("+"))
         place = row["dataset"].lower(), int(row["n_clients"] or 0), method
-        out[place] = Reference(float(row["value"]) / unit, std, row["note"])
+        out[place] = Reference(float(row["value"]) / unit, std, row["note"], error)
     return out
 
 
@@ -100,16 +109,20 @@ def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | Non
 
 
 def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
-    """The paper's accuracies for a panel."""
+    """The paper's numbers for a panel."""
     where = panel.reference
     return accuracies(where.file, where.setting or panel.probe, where.rows, where.metric) if where else {}
+
+
+def names(dataset: str) -> tuple[str, str]:
+    """What a data set may be called in the files of printed numbers."""
+    return dataset, printed_as(dataset).lower()
 
 
 def where(cell: Cell) -> tuple[str, int, str] | None:
     """Data set, clients (0: one number for all of them) and method by which the paper prints a number for a cell."""
     found = of_panel(cell.panel)
-    named = dict.fromkeys((cell.dataset, spelled(cell.dataset).lower()))
-    places = [(name, clients, cell.row.name) for name in named for clients in (cell.clients, 0)]
+    places = [(name, clients, cell.row.name) for name in names(cell.dataset) for clients in (cell.clients, 0)]
     return next((place for place in places if place in found), None)
 
 

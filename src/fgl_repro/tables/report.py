@@ -9,6 +9,7 @@ from typing import Any
 
 from fgl_repro.config import science
 from fgl_repro.core.files import write_atomic
+from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import agreement, compare, reference, results, verdict
@@ -35,6 +36,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
         "Kendall's rank agreement of the methods, averaged over columns (data set and client count).",
     ]
+    blocks += filter(None, (_errors_told(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
     blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
     rounds = {selection: round_of_all(tables, selection) for selection in ROUNDS}
     for selection, name in rounds.items():
@@ -42,15 +44,29 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     blocks += ["## Does the paper's own method win?", _wins(tables)]
     blocks += [f"## Methods, {rounds['best']}", "Cells that agree, and the mean gap in points.", _methods(tables)]
     blocks += [f"## Mean over all columns, {rounds['best']}"]
-    blocks += ["Percent, ours / paper (columns): plain means over the data sets and client counts that both have."]
+    unit = "Percent, errors as they are" if _with_errors(tables) else "Percent"
+    blocks += [f"{unit}, ours / paper (columns): plain means over the data sets and client counts that both have."]
     blocks += [_means(tables)]
     for table in tables:
         if table.spec.differences:
-            head = f"## {table.spec.heading}: differences of rows in points, protocol `{table.protocol}`"
+            what = compare.difference_head(table.spec).lower().replace(",", "")
+            head = f"## {table.spec.heading}: {what}, protocol `{table.protocol}`"
             blocks += [head, compare.differences(table)]
     blocks += _others(others)
     blocks += ["## Time", _time(tables, source)] if source is not None else []
     return "\n\n".join([*blocks, "Cell by cell: `compare_*.md` in the folder of each protocol."]) + "\n"
+
+
+def _with_errors(tables: Sequence[Grid]) -> bool:
+    return any(table.spec.has_errors for table in tables)
+
+
+def _errors_told(tables: Sequence[Grid]) -> str:
+    """How errors are to be read; empty where all numbers are shares."""
+    return (
+        "Of errors less is better: above is below there, the highest mean the lowest, and points are percent of the "
+        "printed number."
+    ) * _with_errors(tables)
 
 
 def round_of_all(tables: Sequence[Grid], selection: str) -> str:
@@ -153,10 +169,10 @@ class Wins:
 
 def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
     """A line for each row of the paper's own method; none where the table does not say which that is."""
-    spec, means = table.spec, {}
+    spec, means, merit = table.spec, {}, table.spec.kind_of(panel).merit
     for row in spec.rows:
         found = {at: table.results[Cell(panel, row, *at)].at(selection) for at in spec.places}
-        means[row] = {at: number.mean for at, number in found.items() if number is not None}
+        means[row] = {at: merit(number.mean) for at, number in found.items() if number is not None}
     rivals = [row for row in spec.rows if row.name != spec.proposed and means[row]]
     out = []
     for own in (row for row in spec.rows if row.name == spec.proposed):
@@ -171,13 +187,14 @@ def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
 
 def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
     """Columns in which the paper prints its own method above every other (misprints aside), and all columns."""
-    numbers = reference.of_panel(panel)
+    numbers, merit = reference.of_panel(panel), spec.kind_of(panel).merit
+    named = {name for dataset in spec.datasets if dataset not in spec.absent for name in reference.names(dataset)}
     above = columns = 0
     for (dataset, clients, name), own in numbers.items():
-        if name == spec.proposed and dataset in spec.datasets and clients in spec.clients:
+        if name == spec.proposed and dataset in named and clients in spec.clients:
             columns += 1
             others = (v for (d, k, n), v in numbers.items() if d == dataset and k in (clients, 0) and n != name)
-            above += all(own.mean > other.mean for other in others if not other.suspect)
+            above += all(merit(own.mean) > merit(other.mean) for other in others if not other.suspect)
     return above, columns
 
 
@@ -233,19 +250,20 @@ def _panels(tables: Sequence[Grid], selection: str) -> str:
 
 def _methods(tables: Sequence[Grid]) -> str:
     tables = [table for table in tables if _compares_methods(table)]
-    protocols = _protocols(tables)
+    columns = list(dict.fromkeys((table.protocol, table.spec.has_errors) for table in tables))
     names = list(dict.fromkeys(row.label for table in tables for row in table.spec.rows))
     body = []
     for name in names:
         line: list[object] = [name]
-        for protocol in protocols:
-            found = [t for table in tables if table.protocol == protocol for t in agreement.tallies(table, "best")]
+        for column in columns:
+            same = [table for table in tables if (table.protocol, table.spec.has_errors) == column]
+            found = [t for table in same for t in agreement.tallies(table, "best")]
             own = [tally for tally in found if tally.name == name and tally.mean_absolute is not None]
             cells = sum(tally.cells for tally in own)
             gap = sum(tally.cells * (tally.mean_absolute or 0.0) for tally in own) / cells if cells else 0.0
             line.append(f"{sum(t.agreeing for t in own)} of {cells}, {gap:.1f}" if cells else "")
         body.append(line)
-    return grid_text(["method", *protocols], body)
+    return grid_text(["method", *(f"{protocol}, errors" if of else protocol for protocol, of in columns)], body)
 
 
 def _means(tables: Sequence[Grid]) -> str:
@@ -258,18 +276,21 @@ def _means(tables: Sequence[Grid]) -> str:
             theirs = reference.of(cell)
             if found.best is not None and theirs is not None and not theirs.suspect:
                 here.setdefault(table.protocol, []).append((found.best.mean, theirs.mean))
+    of_errors = {panel for t in tables for panel in t.spec.panels if t.spec.kind_of(panel).error}
     body = []
     for (panel, row), here in pairs.items():
         if here:
-            texts = [_beside(here[protocol]) if protocol in here else "" for protocol in protocols]
+            error = panel in of_errors
+            texts = [_beside(here[protocol], error) if protocol in here else "" for protocol in protocols]
             body.append([f"{panel.name} {panel.title}", row.label, *texts])
     return grid_text(["panel", "method", *protocols], body, numbers_from=2)
 
 
-def _beside(pairs: Sequence[tuple[float, float]]) -> str:
-    """``81.2 / 83.0 (15)``: mean of ours, mean of print, columns."""
-    ours, theirs = (100 * sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-    return f"{ours:.1f} / {theirs:.1f} ({len(pairs)})"
+def _beside(pairs: Sequence[tuple[float, float]], error: bool) -> str:
+    """``81.2 / 83.0 (15)``: mean of ours, mean of print, columns; of errors ``0.544 / 0.523 (1)``."""
+    scale, digits = (1, 3) if error else (100, 1)
+    ours, theirs = (scale * sum(side) / len(pairs) for side in zip(*pairs, strict=True))
+    return f"{ours:.{digits}f} / {theirs:.{digits}f} ({len(pairs)})"
 
 
 def _protocols(tables: Sequence[Grid]) -> list[str]:

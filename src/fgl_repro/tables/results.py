@@ -18,6 +18,7 @@ from tabulate import tabulate
 
 from fgl_repro.config import Config, key_of, override, science
 from fgl_repro.core.errors import UserError
+from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
@@ -31,7 +32,7 @@ ROUNDS: dict[str, str] = {"best": "best validation round", "last": "last round"}
 
 @dataclass(frozen=True)
 class Stat:
-    """Mean and std over seeds, as fractions; ``std`` is None for a single seed, which has no spread."""
+    """Mean and std over seeds, of shares as fractions; ``std`` is None for a single seed, which has no spread."""
 
     mean: float
     std: float | None
@@ -102,12 +103,17 @@ class Grid:
     tested: bool = False
 
     def round_name(self, selection: Selection | str) -> str:
-        """One of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
-        return "best test round †" if self.tested and selection == "best" else ROUNDS[selection]
+        """One of the two rounds in words."""
+        return round_name(selection, self.tested)
 
     def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
         return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})
+
+
+def round_name(selection: str, tested: bool) -> str:
+    """One of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
+    return "best test round †" if tested and selection == "best" else ROUNDS[selection]
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
@@ -120,8 +126,16 @@ def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
 
 
 def measured(record: Record, probe: str, selection: str, metric: str) -> float | None:
-    """One metric of one probe at one of the two rounds; None for a probe without rows."""
-    value = getattr(record.at(probe, selection), metric, None)
+    """One metric of one probe at one of the two rounds; None for a probe without rows.
+
+    Raises:
+        UserError: The record has errors where shares are asked for, or the other way round.
+    """
+    found = record.at(probe, selection)
+    if found is not None and found.kind.error != METRICS[metric].error:
+        what, name = record.config["dataset"]["name"], found.metric or "accuracy"
+        raise UserError(f"what runs on {what} measure is {name}, not {metric}: say metric: {name} in the table's yaml.")
+    value = getattr(found, METRICS[metric].entry, None)
     return None if value is None else float(value)
 
 
@@ -203,12 +217,14 @@ def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
 
 
 def number(value: Stat | None, form: str) -> str:
-    """``86.01 ± 1.18`` (percent) or ``0.8601 (0.0118)`` (fraction); blank for nothing."""
+    """``86.01 ± 1.18`` (percent), ``0.5442 ± 0.0146`` (error), ``0.8601 (0.0118)`` (fraction); blank for nothing."""
     if value is None:
         return ""
-    if form == "fraction":
-        return f"{value.mean:.4f} ({value.std:.4f})" if value.std is not None else f"{value.mean:.4f}"
-    return f"{100 * value.mean:.2f} ± {100 * value.std:.2f}" if value.std is not None else f"{100 * value.mean:.2f}"
+    scale, digits = (100, 2) if form == "percent" else (1, 4)
+    mean, std = f"{scale * value.mean:.{digits}f}", f"{scale * (value.std or 0.0):.{digits}f}"
+    if value.std is None:
+        return mean
+    return f"{mean} ({std})" if form == "fraction" else f"{mean} ± {std}"
 
 
 def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> str:
@@ -248,13 +264,18 @@ def columns_of(value: Stat | None, digits: int, *names: str) -> dict[str, Any]:
 
 
 def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
-    """The first row minus the second in points, ours or (``paper``) printed; None where one of them has no number."""
+    """The first row minus the second, ours or (``paper``) printed; None where one of them has no number.
+
+    In points, or where they are errors in percent of the second.
+    """
     by_id = {row.id: row for row in table.spec.rows}
     if not set(pair) <= set(by_id):
         return None
     cells = [Cell(panel, by_id[name], dataset, clients) for name in pair]
     more, less = (reference.of(c) if selection == "paper" else table.results[c].at(selection) for c in cells)
-    return None if more is None or less is None else 100 * (more.mean - less.mean)
+    if more is None or less is None:
+        return None
+    return 100 * (more.mean - less.mean) / ((less.mean if table.spec.kind_of(panel).error else 0) or 1)
 
 
 def signed(value: float | None) -> str:

@@ -20,9 +20,9 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from fgl_repro.config import Config, build, options, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.data.catalog import NAMES, facts
+from fgl_repro.data.catalog import printed_as, rebuilt
 from fgl_repro.federation.settings import Setting
-from fgl_repro.fl.metrics import METRICS
+from fgl_repro.fl.metrics import METRICS, Metric
 
 ACCURACY = "accuracy"
 
@@ -55,8 +55,8 @@ Whole = Annotated[int, Field(strict=True)]
 
 
 def spelled(dataset: str) -> str:
-    """A data set's name as papers print it."""
-    return facts(dataset).display if dataset in NAMES else dataset
+    """A data set's name wherever a number of ours stands: as papers print it, but that of a rebuild says so."""
+    return f"{printed_as(dataset)}{' (rebuild)' if rebuilt(dataset) else ''}"
 
 
 def place(dataset: str, clients: int) -> str:
@@ -207,6 +207,31 @@ class TableSpec(Entries):
     def metric_of(self, panel: Panel) -> str:
         """What a panel's numbers are means of."""
         return panel.metric or self.metric
+
+    def kind_of(self, panel: Panel) -> Metric:
+        """Whether a panel's numbers are shares or errors, and so which of two is better."""
+        return METRICS[self.metric_of(panel)]
+
+    def format_of(self, panel: Panel) -> str:
+        """How a panel's numbers are told: ``percent``, ``fraction`` or ``error``."""
+        return "error" if self.kind_of(panel).error else self.format
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether some of its numbers are errors."""
+        return any(self.kind_of(panel).error for panel in self.panels)
+
+    @property
+    def measure(self) -> str:
+        """What its numbers are, and how they are told: ``accuracy in percent``."""
+        kind = METRICS[self.metric]
+        how = "less is better" if kind.error else "in percent" if self.format == "percent" else "in fractions"
+        return f"{kind.title}, {how}" if kind.error else f"{kind.title} {how}"
+
+    @property
+    def unit(self) -> str:
+        """What gaps to print are told in: points, of errors percent of the printed number."""
+        return " or ".join(dict.fromkeys(self.kind_of(panel).unit for panel in self.panels)) or "points"
 
     @property
     def paper(self) -> str:

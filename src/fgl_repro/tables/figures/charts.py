@@ -10,6 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from fgl_repro.core.files import write_atomic
+from fgl_repro.fl.metrics import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)), (0, (5, 1, 1, 1)))
 
 Point = tuple[float, float, float]
-"""x, mean, std; accuracies in percent."""
+"""x, mean, std; accuracies in percent, errors as they are."""
 
 
 def style(number: int) -> tuple[str, str, object]:
@@ -68,6 +69,11 @@ def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool 
     chart.grid(axis="y", color="0.9", lw=0.8)
     chart.set_axisbelow(True)
     chart.spines[["top", "right"]].set_visible(False)
+
+
+def axis(kind: Metric) -> str:
+    """What numbers of a kind are called at their axis."""
+    return kind.title if kind.error else "accuracy (%)"
 
 
 def legend(figure: Figure) -> None:

@@ -1,4 +1,5 @@
-"""How far a grid of accuracies is from print: a field for each method and column, coloured and numbered in points."""
+"""How far a grid of accuracies is from print: a field for each method and column, coloured and numbered in points,
+of errors in percent of the printed number."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def draw(figure: Figure, table: Grid) -> None:
     for (chart,), panel in zip(grid, spec.panels, strict=True):
         _chart(chart, table, panel)
     told = (
-        f"ours minus the paper, points, {table.round_name(table.selection)} (red: above); "
+        f"ours minus the paper, {spec.unit}, {table.round_name(table.selection)} (red: above); "
         "blank: not run or not printed; in brackets: taken for a misprint"
     )
     figure.supxlabel(fill(told, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)

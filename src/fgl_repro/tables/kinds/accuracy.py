@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
-from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
+from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place, spelled
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
@@ -51,14 +52,12 @@ def long_rows(table: Grid) -> list[dict[str, Any]]:
 
 def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str, costs: bool = True) -> list[list[str]]:
     """A line a row: its name, then its cells ``across`` panels, data sets and client counts."""
-    form = table.spec.format
-    return [
-        [
-            row.label,
-            *(cell_text(table.results[Cell(panel, row, d, k)], selection, form, costs) for panel, d, k in across),
-        ]
-        for row in table.spec.rows
-    ]
+
+    def text(row: Row, panel: Panel, dataset: str, clients: int) -> str:
+        found = table.results[Cell(panel, row, dataset, clients)]
+        return cell_text(found, selection, table.spec.format_of(panel), costs)
+
+    return [[row.label, *(text(row, *at) for at in across)] for row in table.spec.rows]
 
 
 def _across_panels(table: Grid, dataset: str, clients: int, selection: str, costs: bool = True) -> list[list[str]]:
@@ -99,14 +98,13 @@ def _both(table: Grid) -> tuple[str, str]:
 def markdown(table: Grid) -> str:
     """The table as a page: one grid a panel and data set group, at both rounds."""
     spec = table.spec
-    unit = "percent" if spec.format == "percent" else "fractions"
     blocks = [
         f"# {spec.full_title}",
-        f"Protocol `{table.protocol}`; {spec.metric} in {unit}, mean and std (ddof {table.ddof}) over seeds "
+        f"Protocol `{table.protocol}`; {spec.measure}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {table.round_name(table.selection)}. "
         "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
         "like them; blank: not run.",
-        *filter(None, (spec.note, spec.blank)),
+        *filter(None, (spec.note, rebuilds(spec.datasets), spec.blank)),
     ]
     for selection in _both(table):
         blocks.append(f"## At the {table.round_name(selection)}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
+from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
@@ -40,8 +41,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def body(table: Grid) -> str:
     """Rows down, panels across, a grid for each data set and client count, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
-    measured = " and ".join(dict.fromkeys(table.spec.metric_of(panel) for panel in table.spec.panels)).capitalize()
-    parts = [f"{measured} in percent, {table.round_name(table.selection)}, mean and std over seeds."]
+    kinds = [table.spec.kind_of(panel) for panel in table.spec.panels]
+    unit = "" if table.spec.has_errors else " in percent"
+    measured = " and ".join(dict.fromkeys(kind.title for kind in kinds)).capitalize()
+    parts = [f"{measured}{unit}, {table.round_name(table.selection)}, mean and std over seeds."]
+    parts += filter(None, [rebuilds(table.spec.datasets)])
     for at in table.spec.places:
         lines = accuracy.lines(table, [(panel, *at) for panel in table.spec.panels], table.selection)
         parts.append(f"### {place(*at)}\n\n{grid_text(heads, lines)}")
@@ -57,7 +61,8 @@ def draw(
     xlabel: str = "",
     spread: float = 0.0,
 ) -> None:
-    """A chart for each data set and client count, in a line: mean and std in percent, nothing where nothing ran.
+    """A chart for each data set and client count, in a line: mean and std in percent, or of errors as they are; nothing
+    where nothing ran.
 
     Args:
         mark: ``charts.dots`` or ``charts.band``.
@@ -68,17 +73,17 @@ def draw(
     places = table.spec.places
     figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
     row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
-    drawn = {}
+    drawn, kind = {}, table.spec.kind_of(series[0][1][0][0])
     for at, (number, (_, line)) in product(places, enumerate(series)):
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
-        drawn[at, number] = [(x, 100 * stat.mean, 100 * (stat.std or 0.0)) for x, stat in found if stat is not None]
+        drawn[at, number] = [(x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found if s is not None]
     heights = [mean for points in drawn.values() for _, mean, _ in points]
-    whole = max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
+    whole = not kind.error and max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
     for chart, at in zip(row, places, strict=True):
         for number, (label, _) in enumerate(series):
             mark(chart, drawn[at, number], number, label)
-        charts.tidy(chart, xlabel, "accuracy (%)" if chart is row[0] else "", place(*at), whole=whole)
+        charts.tidy(chart, xlabel, charts.axis(kind) if chart is row[0] else "", place(*at), whole=whole)
         chart.set_xticks(range(len(across)), across)
         chart.set_xlim(-0.5, len(across) - 0.5)
     charts.legend(figure)

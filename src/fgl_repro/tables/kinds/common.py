@@ -13,12 +13,13 @@ from fgl_repro.config import Config, build, digest
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.results import Stat, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec, place
+from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec, place
 
 
 def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
@@ -80,9 +81,14 @@ def told(value: Stat | None, digits: int, wanted: int) -> str:
     return f"{value.mean:.{digits}f}{spread}{missing}"
 
 
+def scaled(value: Stat, kind: Metric) -> Stat:
+    """Mean and std as they are told: shares in percent."""
+    return Stat(kind.scale * value.mean, None if value.std is None else kind.scale * value.std, value.n)
+
+
 def percent(value: Stat) -> Stat:
     """A fraction in percent."""
-    return Stat(100 * value.mean, None if value.std is None else 100 * value.std, value.n)
+    return scaled(value, METRICS[ACCURACY])
 
 
 def stat(values: Sequence[float]) -> Stat | None:

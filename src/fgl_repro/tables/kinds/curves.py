@@ -1,4 +1,4 @@
-"""A figure of accuracy over rounds: a chart a probe, a line a method. Test accuracies, never chosen by.
+"""A figure of accuracy (or of an error) over rounds: a chart a probe, a line a method. Of test data, never chosen by.
 
 ``options``: ``seconds``, whether it is also told how long training took.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
@@ -45,7 +46,7 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A CSV line a round; in text, where each line starts, where it is highest, and where it ends."""
+    """A CSV line a round; in text, where each line starts, where it is best, and where it ends."""
     found = {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
     rows: list[dict[str, Any]] = []
     for cell, line in found.items():
@@ -67,13 +68,16 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
     body = []
     for cell, line in found.items():
         means = [value.mean for value in line.points]
-        top = means.index(max(means)) if means else 0
-        shown = [common.percent(line.points[at]) if means else None for at in (0, top, -1)]
-        first, highest, last = (told(value, 2, len(spec.seeds)) for value in shown)
+        kind = spec.kind_of(cell.panel)
+        top = max(range(len(means)), key=lambda at: kind.merit(means[at]), default=0)
+        shown = [common.scaled(line.points[at], kind) if means else None for at in (0, top, -1)]
+        first, highest, last = (told(value, 4 if kind.error else 2, len(spec.seeds)) for value in shown)
         where = f"{spelled(cell.dataset)} {cell.clients}"
         body.append([cell.panel.title, where, cell.row.label, first, highest, top + 1 if means else "", last])
-    heads = ["probe", "column", "method", "round 1", "highest", "in round", "last round"]
-    return "Accuracy in percent, mean and std over seeds.\n\n" + grid_text(heads, body, numbers_from=3)
+    best, what = ("lowest", "Mean absolute error") if spec.has_errors else ("highest", "Accuracy in percent")
+    heads = ["probe", "column", "method", "round 1", best, "in round", "last round"]
+    parts = [f"{what}, mean and std over seeds.", rebuilds(spec.datasets), grid_text(heads, body, numbers_from=3)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
@@ -97,10 +101,12 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
     for line, (dataset, clients) in zip(grid, places, strict=True):
         for chart, panel in zip(line, spec.panels, strict=True):
+            kind = spec.kind_of(panel)
             for number, row in enumerate(spec.rows):
                 values = found[Cell(panel, row, dataset, clients)].points
-                points = [(n, 100 * v.mean, 100 * (v.std or 0.0)) for n, v in enumerate(values, 1)]
+                shown = [common.scaled(value, kind) for value in values]
+                points = [(n, value.mean, value.std or 0.0) for n, value in enumerate(shown, 1)]
                 charts.band(chart, points, number, row.label, marks=False)
-            left = f"{place(dataset, clients)}\naccuracy (%)" if chart is line[0] else ""
-            charts.tidy(chart, "round", left, panel.title)
+            left = f"{place(dataset, clients)}\n{charts.axis(kind)}" if chart is line[0] else ""
+            charts.tidy(chart, "round", left, panel.title, whole=not kind.error)
     charts.legend(figure)

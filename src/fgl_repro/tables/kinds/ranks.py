@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import ROUND, ROUNDS, decimal, grid_text
+from fgl_repro.tables.results import ROUND, decimal, grid_text, round_name
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
 
 if TYPE_CHECKING:
@@ -66,20 +67,24 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         told = NOT_YET if found is None else f"{_told(spec, found)}\n\n{_grid(lines)}"
         parts.append(f"### {panel.title}\n\n{told}")
         drawn += [] if found is None else [(panel, found)]
-    head = f"Rank 1 is the best; accuracies at the {ROUNDS[selection(spec, protocol)]}. "
+    what = "errors, of which the least is best," if spec.has_errors else "accuracies"
+    rules = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
+    at = round_name(ROUND[rules.selection], rules.selected_by == "test")
+    head = f"Rank 1 is the best; {what} at the {at}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
-    body = "\n\n".join([head, *parts])
+    body = "\n\n".join([head, *filter(None, [rebuilds(spec.datasets)]), *parts])
     return Content(rows, body, done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
 
 
 def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:
-    """One line a run: row's label, column, seed (which draws the split), accuracy."""
+    """One line a run: row's label, column, seed (which draws the split), and accuracy or the minus of an error."""
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
             value = tables.measured(record, panel.probe, selection(spec, protocol), spec.metric_of(panel))
-            found.append((row.label, place(dataset, clients), record.config["seed"], value))
+            merit = None if value is None else spec.kind_of(panel).merit(value)
+            found.append((row.label, place(dataset, clients), record.config["seed"], merit))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()
 
 
@@ -107,13 +112,13 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
 
 def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
     """Ranks of the printed numbers over the same columns (without blanks and misprints), by row's label."""
-    labels = [row.label for row in spec.rows if row.label in found.mean]
+    labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.kind_of(panel).merit
     ranks = []
     for at in (at for at in spec.places if place(*at) in found.columns):
         cells = [Cell(panel, row, *at) for row in spec.rows if row.label in labels]
         theirs = [reference.of(cell) for cell in cells]
         if not any(number is None or number.suspect for number in theirs):
-            ranks.append(pd.Series([-number.mean for number in theirs if number]).rank())
+            ranks.append(pd.Series([-merit(number.mean) for number in theirs if number]).rank())
     return dict(zip(labels, pd.concat(ranks, axis=1).mean(axis=1), strict=True)) if ranks else {}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgl_repro.data.catalog import facts
+from fgl_repro.data.catalog import facts, printed_as
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
@@ -30,7 +30,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         whole, component = whole_graph(dataset), largest_component(spec, dataset, protocol)
         words = [spelled(dataset)]
         for quantity in QUANTITIES:
-            printed = paper.get((spelled(dataset).lower(), prefix + quantity))
+            printed = paper.get((printed_as(dataset).lower(), prefix + quantity))
             found = {"whole": whole[quantity], "component": component.get(quantity)}
             texts = [decimal(value, 0) for value in (printed, *found.values())]
             row = common.data_head(spec, protocol, dataset) | {"quantity": quantity}

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fgl_repro.core.registry import option
+from fgl_repro.data.catalog import printed_as
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.metrics import jensen_shannon
 from fgl_repro.runs.store import Source
@@ -33,7 +34,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 ours = statistics(spec, dataset, str(said["partitioner"]), int(clients), protocol)
                 line: list[object] = []
                 for quantity, digits in DIGITS.items():
-                    theirs = paper.get((spelled(dataset).lower(), scenario, int(clients), quantity))
+                    theirs = paper.get((printed_as(dataset).lower(), scenario, int(clients), quantity))
                     text = [_rounded(value, digits) for value in (ours.get(quantity), theirs)]
                     row = common.data_head(spec, protocol, dataset) | {"scenario": scenario}
                     row |= {"clients": clients or "", "quantity": quantity}

@@ -11,6 +11,7 @@ from typing import Any
 
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables.agreement import difference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.results import ROUNDS, Stat, cell_text, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import Cell, Panel, TableSpec, place
@@ -28,13 +29,14 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         row = compare.head(table, cell) | columns_of(printed, 6, "paper_mean", "paper_std")
         for selection in ROUNDS:
             ours = found.at(selection)
-            gap = 100 * (ours.mean - printed.mean) if ours and printed else None
+            gap = difference(theirs, ours).points if printed else None
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
             row[f"{selection}_points"] = decimal(gap, 2)
             if gap is not None and selection == table.selection:
                 gaps.setdefault((cell.panel, cell.row.id), []).append(abs(gap))
         rows.append(row | {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted})
-        texts[cell] = results.number(printed, spec.format), cell_text(found, table.selection, spec.format, costs=True)
+        form = spec.format_of(cell.panel)
+        texts[cell] = results.number(printed, form), cell_text(found, table.selection, form, costs=True)
     blocks = [f"At the {table.round_name(table.selection)}; the last line of a grid is the mean distance from print."]
     for panel in spec.panels:
         lines: list[list[object]] = []
@@ -42,7 +44,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             own = [texts[Cell(panel, row, *at)] for row in spec.rows]
             lines.append([place(*at), own[0][0], *(ours for _, ours in own)])
         every = [gaps.get((panel, row.id), []) for row in spec.rows]
-        lines.append(["distance, points", "", *(f"{sum(g) / len(g):.2f}" if g else "" for g in every)])
+        means = [f"{sum(g) / len(g):.2f}" if g else "" for g in every]
+        lines.append([f"distance, {spec.kind_of(panel).unit}", "", *means])
         heads = [panel.title, "paper", *(row.name for row in spec.rows)]
         blocks.append(grid_text(heads, lines))
     return Content(rows, "\n\n".join(blocks), *results.tally(table))

@@ -18,13 +18,15 @@ from fgl_repro import config as configs
 from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
 from support import second_device, worlds
-from support.runs import methods_of
+from support.runs import config_of_graphs, methods_of
 
 pytestmark = pytest.mark.skipif(
     not second_device.available(), reason=f"torch {torch.__version__} registers no backend written in Python"
 )
 
 EVERY = [(name, variant) for name, cls in methods_of("node").items() for variant in cls.variants]
+
+OF_GRAPHS = [(name, variant) for name, cls in methods_of("graph").items() for variant in cls.variants]
 
 SETUP = {
     ("fedlog", "release"): 3,  # validation accuracies decide after each of two epochs of the warm-up who stops
@@ -90,6 +92,17 @@ def compared(process: ProcessPoolExecutor, toy_graph: Graph) -> Callable[..., se
 def test_every_method_runs_as_on_the_cpu(method: str, variant: str, compared: Any) -> None:
     found = compared(method, {"method.variant": variant})
     check(found, SETUP.get((method, variant), 1), SECOND.get(method, 1))
+
+
+@pytest.mark.parametrize("kind", [{}, {"molecules": True, "numbers": True}], ids=["classes", "molecules"])
+@pytest.mark.parametrize(("method", "variant"), OF_GRAPHS, ids=[" ".join(pair) for pair in OF_GRAPHS])
+def test_every_method_of_graphs_runs_as_on_the_cpu(
+    method: str, variant: str, kind: dict[str, bool], process: ProcessPoolExecutor
+) -> None:
+    config = config_of_graphs(method, variant, **{"protocol.rounds": 3})
+    world = worlds.of_graphs(worlds.graph_set(**kind))
+    found = process.submit(second_device.compare, config, world).result()
+    check(found, SECOND.get(method, 1))  # who is judged by what the server sends learns in the first round
 
 
 @pytest.mark.parametrize("name", FURTHER)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from benchmarks import textbook
+from benchmarks import textbook, textbook_graphs
 
 from fgl_repro import config as configs
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.rounds import train
 from support import worlds
 from support.isolation import make_clients
+from support.runs import config_of_graphs
 
 CPU = torch.device("cpu")
 
@@ -32,3 +33,18 @@ def test_fedavg_follows_separate_models(real_graph: Callable[..., Graph]) -> Non
     for k, weights in enumerate(local):
         for name, expected in weights.items():
             torch.testing.assert_close(training.last[name][k], expected, atol=1e-5, rtol=0)
+
+
+def test_fedavg_on_whole_graphs_follows_separate_models() -> None:
+    """Three clients, three rounds of a step on all graphs without dropout: losses and test accuracies as PyG's."""
+    sizes = {"protocol.batch": 100, "model.together": 100, "model.dropout": 0.0}
+    config = config_of_graphs("fedavg", "release", **sizes)
+    world = worlds.of_graphs(worlds.graph_set()).selected_by_test()
+    clients = make_clients(world, config)
+    initial = config.method.start(clients.model, config.seed).weights
+    separate = textbook_graphs.make_clients(world, initial, config.model.hidden, 0.0, 100, 100)
+    curves = train(config.method, clients, 3, 1, judged=config.protocol.judged).curves
+    for number in range(3):
+        loss, accuracy = textbook_graphs.round_of_fedavg(separate, config.protocol.lr)
+        assert curves["loss"][number] == pytest.approx(loss, abs=1e-5)
+        assert curves["validation"][number] == pytest.approx(accuracy, abs=1e-6)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.textbook_graphs import TextbookGIN, as_data, load
 from torch import nn
-from torch_geometric.nn import GINConv, GINEConv, global_mean_pool
+from torch_geometric.data import Batch
 
-from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import UnionGraph
-from fgl_repro.nn.models.gin import BONDS, GIN
+from fgl_repro.nn.models.gin import GIN
 from fgl_repro.nn.norm import Groups, batch_norm
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
@@ -20,94 +20,6 @@ from support import worlds
 
 CPU = torch.device("cpu")
 SETS = {"features": {}, "molecules": {"molecules": True}, "numbers": {"molecules": True, "numbers": True}}
-
-
-class Plain(nn.Module):
-    """One client's GIN, written with PyG."""
-
-    def __init__(self, base: GraphSet, hidden: int) -> None:
-        super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(width, hidden) for width in base.fields)
-        self.map = nn.Linear(base.num_features, hidden)
-        self.bonds = nn.ModuleList(nn.ModuleList(nn.Embedding(w, hidden) for w in BONDS) for _ in range(3))
-        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
-        for _ in range(3):
-            inner = nn.BatchNorm1d(2 * hidden, track_running_stats=False)
-            mlp = nn.Sequential(nn.Linear(hidden, 2 * hidden), inner, nn.ReLU(), nn.Linear(2 * hidden, hidden))
-            self.convs.append(GINConv(mlp) if base.bonds is None else GINEConv(mlp))
-            self.norms.append(nn.BatchNorm1d(hidden, track_running_stats=False))
-        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, base.num_classes))
-
-    def forward(self, batch: dict[str, Any]) -> torch.Tensor:
-        if len(self.tables):
-            x = sum(table(batch["codes"][:, i]) for i, table in enumerate(self.tables))
-        else:
-            x = self.map(batch["x"])
-        for layer, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
-            if batch["bonds"] is None:
-                x = conv(x, batch["edges"])
-            else:
-                attributes = sum(t(batch["bonds"][:, i]) for i, t in enumerate(self.bonds[layer]))
-                x = conv(x, batch["edges"], edge_attr=attributes)
-            x = norm(x)
-            x = torch.relu(x) if layer < 2 else x
-        return self.head(global_mean_pool(x, batch["batch"]))
-
-
-def plain_batch(base: GraphSet, graphs: np.ndarray) -> dict[str, Any]:
-    """Some graphs as PyG batches them, by loops."""
-    x, edges, bonds, batch, start = [], [], [], [], 0
-    for number, g in enumerate(graphs):
-        low, high = base.ptr[g], base.ptr[g + 1]
-        x.append(base.inner[low:high].toarray())
-        for i in range(low, high):
-            for at in range(base.links.indptr[i], base.links.indptr[i + 1]):
-                edges.append((base.links.indices[at] - low + start, i - low + start))
-                bonds.append(base.bonds[at] if base.bonds is not None else [0])
-        batch += [number] * (high - low)
-        start += high - low
-    features = torch.from_numpy(np.concatenate(x))
-    first, codes = 0, []
-    for width in base.fields:
-        codes.append(features[:, first : first + width].argmax(1))
-        first += width
-    return {
-        "x": features,
-        "codes": torch.stack(codes, 1) if codes else None,
-        "edges": torch.tensor(edges).T,
-        "bonds": torch.from_numpy(np.array(bonds)).long() if base.bonds is not None else None,
-        "batch": torch.tensor(batch),
-    }
-
-
-def copy_into(plain: Plain, weights: dict[str, torch.Tensor], base: GraphSet) -> dict[str, torch.nn.Parameter]:
-    """Give one client's weights to the plain network; returns its parameter for every tensor that is not cut up."""
-    named: dict[str, torch.nn.Parameter] = {}
-
-    def give(parameter: torch.nn.Parameter, name: str, *, turned: bool = False) -> None:
-        parameter.data.copy_(weights[name].T if turned else weights[name])
-        named[name] = parameter
-
-    if base.fields:
-        for table, part in zip(plain.tables, weights["W1"].split(list(base.fields)), strict=True):
-            table.weight.data.copy_(part)
-    else:
-        give(plain.map.weight, "W1", turned=True)
-        give(plain.map.bias, "b1")
-    for number, (conv, norm) in enumerate(zip(plain.convs, plain.norms, strict=True), 2):
-        first, inner, _, second = conv.nn
-        for module, kind in ((first, "inner_"), (second, "")):
-            give(module.weight, f"{kind}W{number}", turned=True)
-            give(module.bias, f"{kind}b{number}")
-        for module, kind in ((inner, "inner_"), (norm, "")):
-            give(module.weight, f"{kind}gain{number}")
-            give(module.bias, f"{kind}shift{number}")
-        for table, part in zip(plain.bonds[number - 2], weights[f"bond{number}"].split(list(BONDS)), strict=True):
-            table.weight.data.copy_(part)
-    for number, module in ((5, plain.head[0]), (6, plain.head[2])):
-        give(module.weight, f"W{number}", turned=True)
-        give(module.bias, f"b{number}")
-    return named
 
 
 @pytest.mark.parametrize("kind", SETS)
@@ -128,10 +40,10 @@ def test_equal_to_separate_networks_of_pyg(kind: str) -> None:
     (outputs * weight).sum().backward()
     for k in range(3):
         own = union.owner[rows] == k
-        plain = Plain(base, 6).double()
-        named = copy_into(plain, {name: value[k].detach() for name, value in params.items()}, base)
-        batch = plain_batch(base, union.node[rows[own]])
-        batch["x"] = batch["x"].double()
+        plain = TextbookGIN(base, 6).double()
+        named = load(plain, {name: value[k].detach() for name, value in params.items()}, base)
+        batch = Batch.from_data_list([as_data(base, graph) for graph in union.node[rows[own]]])
+        batch.x = batch.x.double()
         theirs = plain(batch)
         torch.testing.assert_close(outputs[own].detach(), theirs.detach(), rtol=1e-12, atol=1e-12)
         (theirs * weight[own]).sum().backward()

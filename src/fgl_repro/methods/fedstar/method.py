@@ -1,0 +1,60 @@
+"""FedStar: clients share how they read the structure of graphs, and nothing of how they read features.
+
+Paper: Tan et al., "Federated Learning on Non-IID Graphs via Structural Knowledge Sharing", AAAI 2023. Every node has an
+encoding of its place in its graph, of 32 numbers: the probabilities that a random walk from it is back after 1 to 16
+steps, and ones for its degree, clipped to 1..16. Features and encodings go through channels of their own, side by side
+(``networks.py``); the channel of structure is sent and averaged, all else stays with its client.
+
+Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its code, too).
+    network=gin  the channel of features has the layers of FedVN's GIN, a graph is the mean of its nodes.
+    network=own  layers and sum are FedStar's; with ``model.hidden=64`` this is its own network.
+
+Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
+it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
+GINs. Here it runs under FedVN's protocol (plain SGD, batches of 32, width 100), which hardly moves FedStar's own
+layers, as they have no batch norms; its paper has Adam with rate 0.001, weight decay 5e-4, and batches of 128.
+Tables: FedVN 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from fgl_repro.core.lazy import lazy
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.messages import Message, Weights
+from fgl_repro.fl.start import Start
+from fgl_repro.methods.fedavg import FedAvg
+
+if TYPE_CHECKING:
+    from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.models.model import Model
+
+networks = lazy("fgl_repro.methods.fedstar.networks")
+
+
+@dataclass
+class FedStar(FedAvg[None]):
+    """Attributes:
+    network: Whose layers the channel of features has.
+    """
+
+    name: ClassVar[str] = "fedstar"
+    display: ClassVar[str] = "FedStar"
+    units: ClassVar[tuple[str, ...]] = ("graph",)
+    models: ClassVar[tuple[str, ...]] = ("gin",)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"network": ("gin", "own")}
+
+    network: str = "gin"
+
+    def start(self, model: Model, seed: int) -> Start:
+        sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
+        network = networks.TwoChannels(**sizes, own=self.network == "own")
+        return Start(network, network.init(torch_rng("init", seed)))
+
+    def publish(self, clients: Clients, state: None) -> Message:
+        return Weights({name: value for name, value in clients.params.items() if name.startswith(networks.STRUCTURE)})
+
+    def upload(self, clients: Clients, state: None) -> Message:
+        return self.publish(clients, state)

@@ -8,18 +8,20 @@ import torch
 
 from fgl_repro import config as configs
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.world import World
+from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.methods.fedpub.masked import Masked
 from fgl_repro.methods.fedpub.method import Upload
-from fgl_repro.methods.fedpub.random_graph import Probe, drawn
+from fgl_repro.methods.fedpub.random_graph import Probe, as_graphs, drawn
 from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.models.gin import GIN
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
-from support.runs import make_config
+from support.runs import config_of_graphs, make_config
 
 CPU = torch.device("cpu")
 
@@ -145,6 +147,28 @@ def test_own_features_as_input_are_the_mean_embedding_of_the_own_graph(world: Wo
     assert found is not None
     for k in range(3):
         torch.testing.assert_close(found[k], every[torch.from_numpy(world.graph.owner == k)].mean(0))
+
+
+def test_of_whole_graphs_the_mean_embedding_of_the_blocks_is_compared() -> None:
+    """Against a network that is asked about each block alone; masks are the matrices', and only they."""
+    config = config_of_graphs("fedpub", "release")
+    clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
+    assert set(clients.personal) == {"M1", "M5", "M6"} | {f"{kind}M{i}" for kind in ("", "inner_") for i in (2, 3, 4)}
+    method, network = config.method, clients.model
+    assert isinstance(method, FedPub)
+    assert isinstance(network, Masked)
+    state, _ = prepare(method, clients, Ledger())
+    method.fit(clients, state, 0, 2)
+    found = method.upload(clients, state).embedding
+    assert found is not None
+    used = network.weights(clients.trained, training=False)
+    blocks = as_graphs(drawn(5, clients.seed))
+    assert blocks.sizes["graphs"] == 5
+    assert np.all(blocks.links.nonzero()[0] // 100 == blocks.links.nonzero()[1] // 100)
+    apart = UnionGraph.induced(blocks, [np.arange(5)] * 3)
+    alone = GIN(5, 3, hidden=6, together=4)  # as many graphs share statistics as in the run
+    expected = alone.embed(used, alone.view(Views(CPU), apart, np.arange(15)))
+    torch.testing.assert_close(found, torch.stack([expected[:, i] for i in range(5)]).mean(0))
 
 
 def test_input_graphs() -> None:

@@ -18,17 +18,22 @@ if TYPE_CHECKING:
     from fgl_repro.nn.view import View, Views
 
 
+def kind(name: str) -> str:
+    """The letter before the number of a tensor's layer: W of a matrix (``W1``, ``inner_W2``), M of a mask."""
+    return name.rstrip("0123456789")[-1]
+
+
 def mask_of(name: str) -> str:
-    """Name of the mask of a weight matrix: ``M1`` for ``W1``."""
-    return f"M{name[1:]}"
+    """Name of the mask of a weight matrix: ``M1`` for ``W1``, ``inner_M2`` for ``inner_W2``."""
+    return name.replace("W", "M")
 
 
 @dataclass(frozen=True)
 class Masked:
     """Every weight matrix W of ``network`` is used as W * mu; parameters are the network's and the masks ``M1 M2 ...``.
 
-    Vectors, biases and attention's scores, have no masks. Training, that is a pass with a dropout stream, takes the
-    plain product; any other pass zeroes it where |mu| is below the ``threshold``.
+    Biases, attention's scores, batch norms and embeddings of links have no masks. Training, that is a pass with a
+    dropout stream, takes the plain product; any other pass zeroes it where |mu| is below the ``threshold``.
     """
 
     network: Model
@@ -80,17 +85,17 @@ class Masked:
 
     def masks(self, weights: Params) -> Params:
         """Masks of these weights at the start: ones."""
-        return {mask_of(name): torch.ones_like(value) for name, value in weights.items() if value.dim() == 2}
+        return {mask_of(name): torch.ones_like(value) for name, value in weights.items() if kind(name) == "W"}
 
     def weights(self, params: Params, training: bool) -> Params:
         """The network's weights as they are used, ``[K, ...]``; what has no masks any more stays as it is."""
         out: Params = {}
         for name, value in params.items():
-            mask = params.get(mask_of(name)) if name[0] == "W" else None
+            mask = params.get(mask_of(name)) if kind(name) == "W" else None
             if mask is not None:
                 product = value * mask
                 value = product if training else product.masked_fill_(mask.abs() < self.threshold, 0.0)
-            if name[0] != "M":
+            if kind(name) != "M":
                 out[name] = value
         return out
 

@@ -25,6 +25,10 @@ own model (feature), which is how we read "features".
 ``masks=false`` leaves the masks out and begins as FedAvg does. So Table 6 was made, by all appearance: parameter
 similarity is FedAvg there, to two digits at first.
 
+Where clients have whole graphs, which FED-PUB's paper does not ask about, the five blocks are five graphs of one batch
+and e_k is the mean of their embeddings. Their Gaussian features enter as all do, through the first map, where real ones
+are categories, too; their links are all alike.
+
 Known differences from the released code: it also sends every client the global model, which none reads; not sent
 here. Its probe features are unseeded; here they come from a stream of the run seed. Masks of a client are its own
 (the released workers can leak them). tau = 3 for non-overlapping, 5 for overlapping clients (shipped scripts).
@@ -42,6 +46,7 @@ import numpy as np
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
@@ -90,6 +95,7 @@ class State:
 class FedPub(Method[State]):
     name: ClassVar[str] = "fedpub"
     display: ClassVar[str] = "FED-PUB"
+    units: ClassVar[tuple[str, ...]] = ("node", "graph")
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     least: ClassVar[dict[str, float]] = {"tau": 0, "l1": 0, "l2": 0}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -124,7 +130,9 @@ class FedPub(Method[State]):
     def shared_graph(self, clients: Clients, state: State) -> Turn:
         """The server draws the random graph and sends it."""
         graph = random_graph.drawn(clients.model.num_features, clients.seed, self.random_graph)
-        copies = UnionGraph.copies(graph, clients.count)
+        whole = isinstance(clients.world.graph.base, GraphSet)
+        units = random_graph.as_graphs(graph, self.random_graph) if whole else graph
+        copies = UnionGraph.copies(units, clients.count)
         state.shared = clients.model.view(clients.views, copies, np.arange(copies.num_nodes))
         return Turn(down=random_graph.Probe.of(graph, clients.count, clients.views.device))
 

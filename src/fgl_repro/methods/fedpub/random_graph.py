@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.data.graph import Graph
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.fl.messages import Message
 
 BLOCKS, SIZE, EDGE_PROBABILITY = 5, 100, 0.1
@@ -59,3 +60,10 @@ def drawn(num_features: int, seed: int, kind: str = "sbm") -> Graph:
         num_classes=1,
         original_id=np.arange(nodes, dtype=np.int32),
     )
+
+
+def as_graphs(graph: Graph, kind: str = "sbm") -> GraphSet:
+    """The blocks of a graph that was drawn, each a graph by itself, without categories of nodes and links."""
+    count, size, _ = SHAPES[kind]
+    ptr = np.arange(count + 1) * size
+    return GraphSet.of("random", ptr, graph.features, graph.adjacency, np.zeros(count), labels=np.zeros(count))

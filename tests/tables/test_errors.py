@@ -133,6 +133,19 @@ def test_curves_name_the_lowest_round(archive: Archive, tmp_path: Path) -> None:
     assert "mean absolute error" in (tmp_path / "table_1_zinc.svg").read_text(encoding="utf-8")
 
 
+def test_a_traced_number_is_told_as_it_is(tmp_path: Path) -> None:
+    drawing, store = load("fedvn/fig4"), RecordStore(tmp_path)
+    for cell, seed in ((cell, seed) for cell in drawing.cells() for seed in drawing.seeds):
+        values = [0.9, 0.1 if cell.row.name == "with the loss" else 0.95]
+        run = drawing.config(cell, "fedvn", seed)
+        store.save(helpers.record(run, 0.5, 0.5, metric="mae"), {"round": [0, 1], "decoupling": values})
+    made = artifact.make(drawing, "fedvn", Archive(store, {}))
+    assert "Mean squared correlation, mean and std over seeds." in made.page
+    found = words(made.page, "decoupling loss | ZINC/Scaffold 10 | with the loss")
+    assert found[3:] == ["0.9000", "0.1000", "2", "0.1000"]
+    assert words(made.page, "decoupling loss | ZINC/Scaffold 10 | without")[-1] == "0.9500"
+
+
 @pytest.mark.parametrize("kind", ["bars", "variants"])
 def test_other_kinds_tell_errors(kind: str, archive: Archive, tmp_path: Path) -> None:
     made = artifact.make(zinc(kind=kind, options={"printed": "FedVN"}), "fedvn", archive)

@@ -1,6 +1,7 @@
 """A figure of accuracy (or of an error) over rounds: a chart a probe, a line a method. Of test data, never chosen by.
 
-``options``: ``seconds``, whether it is also told how long training took.
+``options``: ``seconds``, whether it is also told how long training took; ``curve``, a number that the method traces,
+called ``label``, where that is drawn instead, as it is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.data.catalog import rebuilds
+from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec, place, spelled
+from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +39,17 @@ def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
     return [stat for values in rounds if (stat := common.stat(values)) is not None]
 
 
+def quantity(spec: TableSpec, panel: Panel) -> Metric:
+    """What is drawn: a loss that is traced is told as an error is."""
+    name = spec.options.get("curve")
+    return spec.kind_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
+
+
 def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
     """One method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
-    found = [source.curves(record.key).get(cell.panel.probe, []) for record in records]
+    name = str(spec.options.get("curve", cell.panel.probe))
+    found = [source.curves(record.key).get(name, []) for record in records]
     full = [values for values in found if values]
     return Curve(over_seeds(full), len(found) - len(full))
 
@@ -68,13 +77,14 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
     body = []
     for cell, line in found.items():
         means = [value.mean for value in line.points]
-        kind = spec.kind_of(cell.panel)
+        kind = quantity(spec, cell.panel)
         top = max(range(len(means)), key=lambda at: kind.merit(means[at]), default=0)
         shown = [common.scaled(line.points[at], kind) if means else None for at in (0, top, -1)]
         first, highest, last = (told(value, 4 if kind.error else 2, len(spec.seeds)) for value in shown)
         where = f"{spelled(cell.dataset)} {cell.clients}"
         body.append([cell.panel.title, where, cell.row.label, first, highest, top + 1 if means else "", last])
-    best, what = ("lowest", "Mean absolute error") if spec.has_errors else ("highest", "Accuracy in percent")
+    kind = quantity(spec, spec.panels[0])
+    best, what = ("lowest", kind.title.capitalize()) if kind.error else ("highest", "Accuracy in percent")
     heads = ["probe", "column", "method", "round 1", best, "in round", "last round"]
     parts = [f"{what}, mean and std over seeds.", rebuilds(spec.datasets), grid_text(heads, body, numbers_from=3)]
     return "\n\n".join(filter(None, parts))
@@ -101,7 +111,7 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
     for line, (dataset, clients) in zip(grid, places, strict=True):
         for chart, panel in zip(line, spec.panels, strict=True):
-            kind = spec.kind_of(panel)
+            kind = quantity(spec, panel)
             for number, row in enumerate(spec.rows):
                 values = found[Cell(panel, row, dataset, clients)].points
                 shown = [common.scaled(value, kind) for value in values]

@@ -11,8 +11,8 @@ Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its 
 
 Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
-GINs. Here it runs under FedVN's protocol (plain SGD, batches of 32, width 100), which hardly moves FedStar's own
-layers, as they have no batch norms; its paper has Adam with rate 0.001, weight decay 5e-4, and batches of 128.
+GINs with means of nodes. Here it runs under FedVN's protocol (plain SGD, batches of 32, width 100); its paper has Adam
+with rate 0.001, weight decay 5e-4, and batches of 128.
 Tables: FedVN 1.
 """
 

@@ -71,7 +71,7 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
     places: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for line in (line for line, verdict in zip(once, old, strict=True) if verdict in COUNTED):
-        place = line["panel"], line["dataset"], str(line["clients"])
+        place = line["table"], line["panel"], line["dataset"], str(line["clients"])
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
         places.setdefault(place, []).append(means)
     taus = [found for pairs in places.values() if (found := tau(pairs)) is not None]

@@ -268,19 +268,33 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
 
 
 def _board(every: dict[str, Published]) -> str:
-    """A line for each paper, table and protocol: printed accuracies by verdict, and links to what is behind them.
+    """A line for each paper and protocol: printed numbers of its tables by verdict, and links to what is behind them.
 
     A table of which at most half the cells have run is not here yet: the report of its paper has it.
     """
     body: list[list[object]] = []
-    for paper, published in every.items():
-        for table, protocol in dict.fromkeys((line["table"], line["protocol"]) for line in published.cells):
-            own = [line for line in published.cells if (line["table"], line["protocol"]) == (table, protocol)]
-            if 2 * sum(line["n_seeds"] != "0" for line in own) <= len(own):
-                continue
-            name = f"[{papers()[paper]}]({paper}/FINDINGS.md) [{table}]({paper}/{protocol}/compare_{table}.md)"
-            body.append([name, f"[`{protocol}`]({paper}/README.md)", *compare.shares(own).values()])
-    return grid_text(["table", "protocol", *compare.HEADS], sorted(body, key=lambda line: str(line[0])), numbers_from=2)
+    for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
+        counted: dict[str, dict[str, list[Words]]] = {}
+        for line in published.cells:
+            counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
+        for protocol, tables in sorted(counted.items()):
+            ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
+            links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
+            if links:
+                names = (
+                    f"[{papers()[paper]}]({paper}/FINDINGS.md)",
+                    f"[`{protocol}`]({paper}/README.md)",
+                    " ".join(links),
+                )
+                body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
+    heads = ["paper", "protocol", "tables", *compare.HEADS]
+    return grid_text(heads, body, numbers_from=3)
+
+
+def _place(table: str) -> tuple[str, int, str]:
+    """By which the numbers of tables are sorted: 2 before 10, and D2 behind both."""
+    letter, number, rest = re.fullmatch(r"(\D*)(\d+)(.*)", table).groups()  # type: ignore[union-attr]
+    return letter, int(number), rest
 
 
 def causes(texts: Mapping[str, str]) -> str:

@@ -353,12 +353,14 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
     assert "$VALUE" not in str(caught.value)
 
 
-def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different() -> None:
+@pytest.mark.parametrize(("protocol", "seed"), [("fedlog_tuned", 0), ("opfgl_tuned", 0), ("fedvn_tuned", 5)])
+def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different(protocol: str, seed: int) -> None:
     keys = []
-    tuned = [spec for name in names() if "fedlog_tuned" in (spec := load(name)).protocols]
-    for method in sorted({row.method for spec in tuned for row in spec.rows}):
-        found = tuning.candidates(build(dataset="cora", method=method, protocol="fedlog_tuned", seed=2))
-        assert {c.seed for c in found} == {0}
+    tuned = [spec for name in names() if protocol in (spec := load(name)).protocols]
+    for spec, method in {row.method: (spec, row.method) for spec in tuned for row in spec.rows}.values():
+        cell = next(cell for cell in spec.cells() if cell.row.method == method)
+        found = tuning.candidates(spec.config(cell, protocol, 2))
+        assert {c.seed for c in found} == {seed}
         keys.append([key_of(c) for c in found])
     assert len({len(k) for k in keys}) == 1
     assert len({key for k in keys for key in k}) == sum(map(len, keys)) > len(keys)

@@ -356,10 +356,9 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
 @pytest.mark.parametrize(("protocol", "seed"), [("fedlog_tuned", 0), ("opfgl_tuned", 0), ("fedvn_tuned", 5)])
 def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different(protocol: str, seed: int) -> None:
     keys = []
-    tuned = [spec for name in names() if protocol in (spec := load(name)).protocols]
-    for spec, method in {row.method: (spec, row.method) for spec in tuned for row in spec.rows}.values():
-        cell = next(cell for cell in spec.cells() if cell.row.method == method)
-        found = tuning.candidates(spec.config(cell, protocol, 2))
+    tuned = [spec for spec in map(load, names()) if protocol in spec.protocols]
+    for cell, table in {cell.row.method: (cell, spec) for spec in tuned for cell in spec.cells()}.values():
+        found = tuning.candidates(table.config(cell, protocol, 2))
         assert {c.seed for c in found} == {seed}
         keys.append([key_of(c) for c in found])
     assert len({len(k) for k in keys}) == 1

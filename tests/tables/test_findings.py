@@ -56,13 +56,14 @@ def paper(tmp_path: Path) -> Made:
     (tmp_path / "p").mkdir()
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        head = "protocol panel dataset clients method paper_mean paper_std suspect best_mean best_std best_points"
+        head = "protocol table panel dataset clients method paper_mean paper_std suspect best_mean best_std best_points"
         writer.writerow([*head.split(), "best_verdict", "counted", "best_judgement", "fitted", "printed_selection"])
         for dataset, clients, method, printed, suspect, ours, std, verdict in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
             judgement = {"agrees": "reproduced", "differs": "differs"}.get(verdict, "no evidence")
             told = [
                 "p",
+                "1",
                 "1",
                 dataset,
                 clients,

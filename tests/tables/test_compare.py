@@ -130,7 +130,14 @@ def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
 
 
 def test_shares_are_given_apart_for_what_was_looked_at() -> None:
-    line = {"panel": "1", "clients": 3, "counted": 1, "printed_selection": "best", "best_verdict": "agrees"}
+    line = {
+        "table": "1",
+        "panel": "1",
+        "clients": 3,
+        "counted": 1,
+        "printed_selection": "best",
+        "best_verdict": "agrees",
+    }
     lines = [
         line | {"dataset": "cora", "fitted": 1, "best_judgement": "reproduced", "paper_mean": ".8", "best_mean": ".8"},
         line | {"dataset": "cora", "fitted": 1, "best_judgement": "no evidence", "paper_mean": ".1", "best_mean": ".0"},

@@ -53,6 +53,18 @@ def test_same_seed_same_numbers(name: str, variant: str) -> None:
     assert other[0].curves["loss"] != first[0].curves["loss"]
 
 
+def test_a_probe_finds_what_it_finds_alone() -> None:
+    """Validation and test graphs are not normalised together: a record has the accuracy that chose its round."""
+    world = worlds.of_graphs(worlds.graph_set())
+    shares = {"protocol.selected_by": "validation", "protocol.split": SHARES, "protocol.rounds": 4}
+    config = config_of_graphs("fedavg", "release", **shares)
+    training, metrics, _ = federate(config, world, CPU)
+    for at, number in (("best", training.best_round), ("last", training.last_round)):
+        assert metrics["validation"][at]["accuracy"] == pytest.approx(training.curves["validation"][number], rel=1e-6)
+    alone = federate(config, replace(world, validation=replace(world.validation, rows=world.validation.rows[:3])), CPU)
+    assert alone[1]["seen_graph"]["last"] == metrics["seen_graph"]["last"]
+
+
 def test_a_client_without_test_graphs_counts_nothing() -> None:
     world = worlds.of_graphs(worlds.graph_set())
     few = world.probes[0].rows[world.graph.owner[world.probes[0].rows] != 1]

@@ -172,10 +172,14 @@ class Prober:
 
     @cached_property
     def _groups(self) -> list[tuple[list[Probe], np.ndarray, View]]:
-        """Probes on the same graph share one forward pass."""
-        by_graph: dict[int, list[Probe]] = {}
+        """Probes on the same graph share one forward pass; on whole graphs only those of the same rows do.
+
+        There a batch norm takes the graphs of a pass together, so that what one probe finds would depend on another's.
+        """
+        by_graph: dict[tuple[int, bytes], list[Probe]] = {}
         for probe in self.probes:
-            by_graph.setdefault(id(probe.graph), []).append(probe)
+            apart = probe.rows.tobytes() if isinstance(probe.graph.base, GraphSet) else b""
+            by_graph.setdefault((id(probe.graph), apart), []).append(probe)
         groups = [(probes, np.unique(np.concatenate([p.rows for p in probes]))) for probes in by_graph.values()]
         return [(probes, rows, self._view(probes[0].graph, rows)) for probes, rows in groups]
 

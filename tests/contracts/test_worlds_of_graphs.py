@@ -65,6 +65,19 @@ def test_a_probe_finds_what_it_finds_alone() -> None:
     assert alone[1]["seen_graph"]["last"] == metrics["seen_graph"]["last"]
 
 
+@pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
+def test_runs_with_all_curves_tell_how_alike_embeddings_are(name: str, variant: str) -> None:
+    world, asked = worlds.of_graphs(worlds.graph_set()), {"runtime.curves": "all"}
+    training, _, _ = federate(config_of_graphs(name, variant, **asked), world, CPU)
+    alike = np.array(training.facts["alike"], dtype=float)
+    classes, clients = world.graph.base.num_classes, world.num_clients
+    assert alike.shape == (classes, clients, clients)
+    np.testing.assert_allclose(alike, alike.transpose(0, 2, 1))
+    assert np.nanmax(np.abs(alike)) <= 1 + 1e-5
+    numbers = worlds.of_graphs(worlds.graph_set(molecules=True, numbers=True))
+    assert "alike" not in federate(config_of_graphs(name, variant, **asked), numbers, CPU)[0].facts
+
+
 def test_a_client_without_test_graphs_counts_nothing() -> None:
     world = worlds.of_graphs(worlds.graph_set())
     few = world.probes[0].rows[world.graph.owner[world.probes[0].rows] != 1]

@@ -63,6 +63,22 @@ def test_label_divergence_by_hand() -> None:
     assert metrics.label_correlation(np.ones((3, 3)), counts) is None
 
 
+def test_likeness_is_the_mean_over_all_pairs() -> None:
+    """Against a loop over pairs; the second client has no row of class 1, and one padded row."""
+    embedded = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+
+    class Rows:
+        labels = torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0]])
+        mask = torch.tensor([[1.0, 1, 1, 1], [1, 1, 1, 0]])
+
+    found = metrics.likeness(embedded, Rows, 2)  # type: ignore[arg-type]
+    rows = [embedded[0, [0, 2]], embedded[1, :3]]
+    pairs = [torch.cosine_similarity(a, b, dim=0) for a in rows[0] for b in rows[1]]
+    assert float(found[0, 0, 1]) == pytest.approx(float(sum(pairs) / 6))
+    assert float(found[0, 1, 0]) == pytest.approx(float(found[0, 0, 1]))
+    assert torch.isnan(found[1]).tolist() == [[False, True], [True, True]]
+
+
 def test_measures_by_hand(world: World) -> None:
     """Client 0: two of three right; client 1: none of one; client 2 has no rows."""
     graph = world.graph

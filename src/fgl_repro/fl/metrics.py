@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgl_repro.core.lazy import torch
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -148,6 +150,20 @@ def macro_f1(probe: Probe, predicted: np.ndarray) -> np.ndarray:
 
 def _mean(values: Sequence[float] | np.ndarray, weight: np.ndarray) -> float | None:
     return float(np.dot(values, weight) / weight.sum()) if weight.any() else None
+
+
+def likeness(embedded: Tensor, view: View, classes: int) -> Tensor:
+    """Mean cosine similarity of embeddings of one class, of every two clients, ``[C, K, K]`` (FedVN, Figure 6).
+
+    NaN where either client has no row of that class. A client's with itself counts every row's with itself, too.
+
+    Args:
+        embedded: ``[K, r, H]``, of the rows of ``view``.
+    """
+    unit = torch.nn.functional.normalize(embedded, dim=2)
+    member = torch.nn.functional.one_hot(view.labels, classes) * view.mask.unsqueeze(2)
+    means = torch.einsum("krc,krh->ckh", member, unit) / member.sum(1).T.unsqueeze(2)
+    return means @ means.transpose(1, 2)
 
 
 def jensen_shannon(counts: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from fgl_repro.core.device import pick_device, prepare
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.metrics import measure
+from fgl_repro.fl.metrics import likeness, measure
 from fgl_repro.fl.phase import Report
 from fgl_repro.fl.rounds import Training, train
 from fgl_repro.fl.steps import LocalStep
@@ -111,6 +111,8 @@ def federate(
     )
     start = time.perf_counter()
     metrics = prober.both(training)
+    if config.runtime.curves == "all":
+        training.facts |= prober.alike(training.last)
     return training, metrics, time.perf_counter() - start
 
 
@@ -158,6 +160,17 @@ class Prober:
             with torch.no_grad():
                 found[f"loss/{name}"] = float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
         return {name: float("nan") if value is None else value for name, value in found.items()}
+
+    def alike(self, trained: Params) -> dict[str, list[list[list[float | None]]]]:
+        """Of graphs with classes: how alike every two clients' embeddings of a class of test graphs are, by class."""
+        if self.clients.world.graph.base.num_classes < 2 or not self._losses:
+            return {}
+        view = next(iter(self._losses.values()))
+        with torch.no_grad():
+            embedded = self.clients.model.embed(trained, cast(Any, view))
+        found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
+        told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
+        return {"alike": told}
 
     def both(self, training: Training) -> dict[str, dict[str, Any]]:
         """Every probe at the best validation round and at the last."""

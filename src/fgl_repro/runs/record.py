@@ -190,7 +190,8 @@ class Record(Note):
         metrics: ``{probe: {"best": ..., "last": ...}}``.
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
         seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
-        facts: What the method recorded of itself; None in records from before methods could.
+        facts: What the method recorded of itself; None in records from before methods could. Where whole graphs have
+            classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`.
         phases: Curves of the phases before the rounds, ``{phase: {name: values}}``; None where there are none.
     """
 

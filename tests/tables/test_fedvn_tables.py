@@ -1,0 +1,41 @@
+"""FedVN's tables that are no grid of accuracies: data sets of graphs, and how alike embeddings are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.tables import artifact
+from fgl_repro.tables.load import load
+from fgl_repro.tables.spec import Cell
+from support import helpers
+
+
+def test_data_sets_of_graphs() -> None:
+    content = artifact.make(load("fedvn/3"), "fedvn", RecordStore("does-not-exist")).content
+    found = {(row["dataset"], row["quantity"]): row for row in content.rows}
+    assert found["zinc_scaffold", "n_clients"]["printed"] == "10"
+    assert {row["equal"] for row in content.rows if row["printed"]} == {1}
+    assert (found["zinc_scaffold", "metric"]["value"], found["motif_basis", "classes"]["value"]) == ("MAE", "3")
+
+
+def test_similarities_are_means_over_seeds_beside_the_printed_one(tmp_path: Path) -> None:
+    """Client 0 has no graph of class 1; one run is from before embeddings were compared."""
+    store, spec = RecordStore(tmp_path / "records"), load("fedvn/fig6")
+    cell = Cell(spec.panels[0], spec.rows[0], "motif_basis", 5)
+    for seed in (0, 1):
+        square = [[1.0 if i == j else (i + j) / 10 + seed / 10 for j in range(5)] for i in range(5)]
+        holed = [[None if 0 in (i, j) else value for j, value in enumerate(line)] for i, line in enumerate(square)]
+        store.save(helpers.record(spec.config(cell, "fedvn", seed), facts={"alike": [square, holed]}))
+    store.save(helpers.record(spec.config(cell, "fedvn", 2)))
+    made = artifact.make(spec, "fedvn", store)
+    found = {(row["class"], row["client"], row["other"]): row for row in made.content.rows if row["class"] != ""}
+    assert len(found) == 10 + 6
+    one = found[0, 1, 4]
+    assert (float(one["mean"]), float(one["std"]), one["n_seeds"]) == (pytest.approx(0.55), pytest.approx(0.05), 2)
+    assert (one["printed"], found[0, 1, 3]["printed"]) == ("0.20", "")
+    assert "Printed of class 0, clients 1 and 4: 0.20; here 0.55 ± 0.05 [2 of 5] (FedAvg" in made.page
+    assert "1 runs do not tell of embeddings" in made.page
+    assert (made.content.done, made.content.wanted) == (0, len(made.content.rows))

@@ -17,7 +17,7 @@ from fgl_repro.tables.spec import TableSpec, spelled
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A line of the CSV a data set and quantity; those that print has are told beside it."""
     lines = reference.lines(spec.option("reference"))
-    paper = {(line["dataset"], line["metric"]): line["value"] for line in lines}
+    paper = {(line["dataset"], line["metric"]): line["value"] or line["note"] for line in lines}  # words are notes
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import sys
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -119,15 +120,29 @@ def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path]:
 
 def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
     """What was run here, over what was published with the repository."""
+    return Archive(store(args), *published(args, paper), lenient=lenient)
+
+
+def archive_of_all(args: argparse.Namespace) -> Archive:
+    """What was run here, over what was published of any paper."""
+    runs, rounds = zip(({}, {}), *(published(args, paper) for paper in published_papers(args)), strict=True)
+    return Archive(store(args), ChainMap(*runs), ChainMap(*rounds), lenient=True)
+
+
+def published_papers(args: argparse.Namespace) -> list[str]:
+    """Papers of which there are published runs."""
+    return sorted(path.parent.name for path in args.results.glob("*/runs.csv"))
+
+
+def published(args: argparse.Namespace, paper: str) -> tuple[Packed, dict[str, curves.Columns]]:
+    """The published runs of a paper and their curves, by key; read once, and again when a file has changed."""
     files = packed(args, paper)
     states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
-    return Archive(store(args), *_read(*files, *states), lenient=lenient)
+    return _read(*files, *states)
 
 
 @lru_cache
-def _read(
-    runs: Path, rounds: Path, *_: tuple[int, int] | None
-) -> tuple[Packed, dict[str, dict[str, list[float | None]]]]:
+def _read(runs: Path, rounds: Path, *_: tuple[int, int] | None) -> tuple[Packed, dict[str, curves.Columns]]:
     """Packed runs and curves; the further arguments have them read again once a file has changed."""
     return Packed(runs), curves.read_packed(rounds)
 

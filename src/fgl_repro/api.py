@@ -1,0 +1,379 @@
+"""From Python, for notebooks: the runs of ``fgl-train`` and the tables of ``fgl-table`` as objects and data frames.
+
+Nothing here computes in a way of its own: a run has the key, the record and the folder that the command line gives it,
+so each finds what the other has done. Mistakes are a :class:`~fgl_repro.core.errors.UserError`, in one sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fgl_repro.cli import request
+from fgl_repro.cli.train import obtain, summary
+from fgl_repro.config import Config, build, conf_dir, from_science, key_of, science, search
+from fgl_repro.core.errors import UserError, sentence
+from fgl_repro.runs import frames, tuning
+from fgl_repro.runs.packed import Packed
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.sweep import label, run_all
+from fgl_repro.tables import artifact, compare
+from fgl_repro.tables import results as tables
+from fgl_repro.tables.spec import ACCURACY
+
+__all__ = ["Run", "Sweep", "find", "records", "run", "search", "sweep", "table"]
+
+Folder = str | Path | None
+"""Where records lie, or what is published; None: where the command line looks."""
+
+LOCAL = "local"
+
+HEAD = ("paper", "table", "panel", "protocol", "dataset", "clients", "method", "name", "variant")
+WORDS = ("paper", "table", "figure", "panel", "protocol", "dataset", "method", "name", "variant", "label", "note")
+"""Columns of tables that hold words, also where they look like numbers."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        record: All that is recorded of it, see :class:`fgl_repro.runs.record.Record`.
+        curves: A line a round, ``round`` the index: ``validation``, and with ``curves="all"`` every probe.
+        source: Where it was found: ``local``, or the paper with whose results it is published.
+        probe: The probe that was asked for.
+        selection: The round that the protocol prints, ``best`` or ``last``.
+    """
+
+    record: Record
+    curves: pd.DataFrame
+    source: str
+    probe: str
+    selection: str
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of all that can change its numbers."""
+        return self.record.key
+
+    @property
+    def score(self) -> float | None:
+        """The number that a table would print: a fraction, or an error as it is; None where no rows are tested."""
+        found = self.record.at(self.probe, self.selection)
+        return None if found is None else found.accuracy
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """A line for each probe and each of the two rounds; columns as ``records()`` has them."""
+        return pd.DataFrame(frames.scores(self.record, self.source), columns=frames.SCORES)
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """A line for each probe, round and client: its own accuracy, and on how many rows."""
+        return pd.DataFrame(frames.clients(self.record), columns=frames.CLIENTS)
+
+    @property
+    def bytes(self) -> pd.DataFrame:
+        """A line for each phase, direction and field of what a client sends or receives."""
+        return pd.DataFrame(frames.sent(self.record), columns=frames.SENT)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write record and curves into another folder of records too; returns the record's file."""
+        columns = {str(name): [None if pd.isna(x) else x for x in values] for name, values in self.curves.items()}
+        rounds = {"round": list(self.curves.index)} if columns else {}
+        return RecordStore(folder).save(self.record, rounds | columns)
+
+    def __str__(self) -> str:
+        """What ``fgl-train`` prints of it."""
+        return f"{label(self.record.config)}: {self.source}, {self.key[:8]}\n{summary(self.record, self.probe)}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Many runs, in the order in which they were asked for.
+
+    Attributes:
+        runs: Those that finished.
+        failed: What each other one was, and the sentence that says why it did not finish.
+    """
+
+    runs: tuple[Run, ...]
+    failed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """A line for each run, probe and round; columns as ``records()`` has them."""
+        lines = [line for run in self for line in frames.scores(run.record, run.source)]
+        return pd.DataFrame(lines, columns=frames.SCORES)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, index: int) -> Run:
+        return self.runs[index]
+
+
+def run(
+    method: str = "fedavg",
+    dataset: str = "cora",
+    clients: int | None = None,
+    seed: int = 0,
+    *,
+    setting: str | None = None,
+    protocol: str | None = None,
+    partitioner: str | None = None,
+    model: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    curves: str = "validation",
+    fresh: bool = False,
+    records: Folder = None,
+    results: Folder = None,
+) -> Run:
+    """One run, computed only if it is neither recorded here nor published; where the protocol tunes, candidates first.
+
+    Args:
+        method: With its variant where it has several, as in ``fedpub:paper``.
+        clients: None: the partitioner's own number. So with all that is None: as ``fgl-train`` has it.
+        overrides: Dotted keys as on the command line, ``{"protocol.lr": 0.01, "runtime.device": "cuda:1"}``.
+        curves: ``all`` keeps every probe in every round.
+        fresh: What is only published does not count.
+        records, results: Folders of the records and of what is published.
+
+    Raises:
+        UserError: An option does not exist, options do not go together, or the run cannot be done.
+    """
+    choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
+    choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
+    args = _folders(records, results, fresh)
+    return _obtained(_config(choices, overrides or {}, curves, args), args)
+
+
+def sweep(
+    method: str | Iterable[str] = "fedavg",
+    dataset: str | Iterable[str] = "cora",
+    clients: int | Iterable[int] | None = None,
+    seed: int | Iterable[int] = 0,
+    *,
+    setting: str | Iterable[str] | None = None,
+    protocol: str | Iterable[str] | None = None,
+    partitioner: str | Iterable[str] | None = None,
+    model: str | Iterable[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    curves: str = "validation",
+    fresh: bool = False,
+    jobs: int = 1,
+    records: Folder = None,
+    results: Folder = None,
+) -> Sweep:
+    """Every combination of what is given as a list; of ``overrides`` a list is several values, a tuple is one.
+
+    A run that fails does not stop the others; runs that are recorded or published are found.
+
+    Args:
+        jobs: Runs at a time. One computes in this process; more start processes, for which a script (not a notebook)
+            needs its ``if __name__ == "__main__":``.
+
+    Raises:
+        UserError: A combination can never run; said before anything has run.
+    """
+    if jobs < 1:
+        raise UserError(f"jobs={jobs} does nothing: give at least 1.")
+    args = _folders(records, results, fresh)
+    axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
+    axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
+    listed = {name: _listed(value) for name, value in axes.items()}
+    swept = {name: value if isinstance(value, list) else [value] for name, value in (overrides or {}).items()}
+    configs = [
+        _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, args)
+        for chosen in product(*listed.values())
+        for values in product(*swept.values())
+    ]
+    failed: list[tuple[str, str]] = []
+    if jobs > 1:
+        candidates = [candidate for config in configs for candidate in tuning.candidates(config)]
+        failed += _in_processes(candidates, jobs, args)
+        chosen_runs = [tuning.choose(config, _archive(args)) for config in configs]
+        failed += _in_processes([config for config in chosen_runs if config is not None], jobs, args)
+        found = [_found(config, args) for config in configs]
+        return Sweep(tuple(run for run in found if run is not None), tuple(failed))
+    runs = []
+    for config in configs:
+        try:
+            runs.append(_obtained(config, args))
+        except Exception as error:
+            failed.append((label(science(config)), sentence(error)))
+    return Sweep(tuple(runs), tuple(failed))
+
+
+def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
+    """The run, recorded here or published, whose key begins with ``key``; its probe is the first that its world has.
+
+    Raises:
+        UserError: There is none, or more than one.
+    """
+    args = _folders(records, results)
+    keys = {record.key for record in request.store(args).all(strict=False)}
+    found = sorted(each for each in keys.union(*_published(args).values()) if each.startswith(key))
+    if len(found) != 1:
+        what = f"{len(found)} runs have keys that begin" if found else "no run has a key that begins"
+        raise UserError(f"{what} with {key!r}: see the column key of records().")
+    record = _archive(args).load(found[0])
+    assert record is not None
+    return _as_run(record, from_science(record.config), args)
+
+
+def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
+    """Every run that is recorded here or published: a line for each of its probes at each of the two rounds.
+
+    ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
+    """
+    args = _folders(records, results)
+    found = {record.key: (record, LOCAL) for record in request.store(args).all(strict=False)}
+    for paper, runs in _published(args).items():
+        found |= {key: (record, paper) for key, record in runs.items() if key not in found}
+    lines = [line for record, source in found.values() for line in frames.scores(record, source)]
+    return pd.DataFrame(lines, columns=frames.SCORES)
+
+
+def table(
+    name: str,
+    *,
+    protocol: str | None = None,
+    datasets: Collection[str] = (),
+    clients: Collection[int] = (),
+    methods: Collection[str] = (),
+    seeds: Collection[int] = (),
+    records: Folder = None,
+    results: Folder = None,
+) -> pd.DataFrame:
+    """A table or figure of a paper from the runs there are: ours, the printed number, the gap and the verdict.
+
+    A grid of accuracies has a line a cell: ``mean`` and ``std`` over ``n_seeds`` runs at the round that the protocol
+    prints, ``paper_mean`` and ``paper_std``, all as fractions (errors as they are); ``gap`` and ``half``, half the
+    width of the 95 % interval around our mean, in points (of errors in percent of the printed number). Other tables
+    and figures have the columns of their CSV. Nothing is run.
+
+    Args:
+        name: As ``fgl-table list`` prints it: ``fedlog/1``, ``fedlog/fig9``.
+        protocol: None: the table's first.
+        datasets, clients, methods, seeds: Keep only these; empty: all.
+
+    Raises:
+        UserError: There is no such table, or it lacks what it is narrowed to.
+    """
+    args = _folders(records, results)
+    kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
+    vars(args).update({axis: _listed(values) for axis, values in kept.items()}, table=name, protocol=protocol)
+    wanted = request.one(args)
+    archive = request.archive(args, wanted.spec.paper, lenient=True)
+    if wanted.spec.kind != ACCURACY:
+        return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
+    grid = tables.fill(wanted.part, wanted.protocol, archive)
+    return _frame([_printed(line) for line in compare.rows(grid)])
+
+
+# --- what these share -------------------------------------------------------------------------------------------------
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+
+
+def _folders(records: Folder, results: Folder, fresh: bool = False) -> argparse.Namespace:
+    """What a command line would say of folders; a checkout's own results answer wherever a notebook lies."""
+    here = Path("results")
+    beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
+    places = {"records": Path(records or request.records()), "results": Path(results or beside)}
+    return argparse.Namespace(**places, fresh=fresh)
+
+
+def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, args: argparse.Namespace) -> Config:
+    given = {name: value for name, value in choices.items() if value is not None}
+    given["method"], _, variant = str(given["method"]).partition(":")
+    dotted = {"method.variant": variant} if variant else {}
+    return build({**dotted, "runtime.curves": curves, "paths.records": str(args.records), **overrides}, **given)
+
+
+def _published(args: argparse.Namespace) -> dict[str, Packed]:
+    return {paper: request.published(args, paper)[0] for paper in request.published_papers(args)}
+
+
+def _archive(args: argparse.Namespace) -> Archive:
+    return Archive(request.store(args), {}, lenient=True) if args.fresh else request.archive_of_all(args)
+
+
+def _found(config: Config, args: argparse.Namespace) -> Run | None:
+    """What was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
+    archive = _archive(args)
+    chosen = tuning.choose(config, archive)
+    if chosen is None or not archive.enough(key := key_of(chosen), chosen.runtime.curves):
+        return None
+    record = archive.load(key)
+    assert record is not None
+    return _as_run(record, chosen, args)
+
+
+def _obtained(config: Config, args: argparse.Namespace) -> Run:
+    """What was asked for, computed in this process where it is missing, candidates first."""
+    for candidate in tuning.candidates(config):
+        _compute(candidate, args)
+    chosen = tuning.choose(config, _archive(args))
+    assert chosen is not None
+    _compute(chosen, args)
+    found = _found(config, args)
+    assert found is not None
+    return found
+
+
+def _compute(config: Config, args: argparse.Namespace) -> None:
+    if config.runtime.force or not _archive(args).enough(key_of(config), config.runtime.curves):
+        obtain(config, request.store(args), live=False)
+
+
+def _in_processes(configs: Iterable[Config], jobs: int, args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Do what is missing in worker processes; returns what failed, and why."""
+    archive = _archive(args)
+    missing = [config for config in configs if not archive.enough(key_of(config), config.runtime.curves)]
+    return run_all(missing, jobs, request.store(args)).failed
+
+
+def _as_run(record: Record, config: Config, args: argparse.Namespace) -> Run:
+    curves = pd.DataFrame(_archive(args).curves(record.key))
+    curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
+    source = next((paper for paper, runs in _published(args).items() if record.key in runs), LOCAL)
+    source = LOCAL if request.store(args).path(record.key).exists() else source
+    return Run(record, curves, source, config.setting.focus, tables.ROUND[config.protocol.selection])
+
+
+def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a comparison at the round that the protocol prints."""
+    at = line["printed_selection"]
+    ours = {name: line[f"{at}_{name}"] for name in ("mean", "std")} | {
+        name: line[name] for name in ("n_seeds", "wanted")
+    }
+    theirs = {name: line[name] for name in ("paper_mean", "paper_std", "note")}
+    beside = {"gap": line[f"{at}_points"], "half": line[f"{at}_half"]}
+    beside["verdict"] = line[f"{at}_silent"] or line[f"{at}_judgement"]
+    head = {name: line[name] for name in HEAD}
+    return head | {"selection": at, "draws": line["draws"]} | ours | theirs | beside
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Lines of a CSV with numbers as numbers; a blank is NaN, or an empty word."""
+    words = [name for name in rows[0] if name in WORDS]
+    text = io.StringIO(tables.csv_text(rows))
+    found = pd.read_csv(text, dtype=dict.fromkeys(words, str), keep_default_na=False, na_values=[""])
+    return found.fillna(dict.fromkeys(words, ""))

@@ -1,0 +1,186 @@
+"""The package from Python: runs are found as the commands find them, tables and records are data frames."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fgl_repro
+from fgl_repro import api
+from fgl_repro.config import key_of
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.runs import frames, packed
+from fgl_repro.runs.store import RecordStore
+from support import helpers
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "notebook.md"
+FAKE = "support.fake_run:execute"
+PLACE = {"records": "records", "results": "published"}
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are made up, in a folder where nothing has run yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(api, "obtain", partial(api.obtain, execute=FAKE))
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": FAKE})
+
+
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "obtain", partial(api.obtain, execute="nowhere:nothing"))
+
+
+def test_a_run_is_computed_once_under_the_key_of_the_command_line(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FGL_RECORDS", "records")
+    made = fgl_repro.run("fedpub:paper", "cora", 5, 1, results="published")
+    config = helpers.config(method="fedpub", clients=5, seed=1, overrides={"method.variant": "paper"})
+    assert made.key == key_of(config)
+    assert (made.source, made.score) == ("local", 0.51)
+    assert made.curves["loss"].tolist() == [2.0, 1.0]
+    assert RecordStore("records").load(made.key) == made.record
+    nothing_runs(monkeypatch)
+    again = fgl_repro.run("fedpub:paper", "cora", 5, 1, **PLACE)
+    assert again.record == made.record
+    assert str(again) == str(made)
+    assert "seen_graph" in str(made)
+    with pytest.raises(ModuleNotFoundError):
+        fgl_repro.run("fedpub:paper", "cora", 5, 1, **PLACE, overrides={"runtime.force": True})
+
+
+def test_a_run_without_all_curves_is_done_again_where_they_are_asked_for(fake: None) -> None:
+    assert "seen_graph" not in fgl_repro.run(**PLACE).curves
+    assert fgl_repro.run(**PLACE, curves="all").curves["seen_graph"].tolist() == [0.5, 0.9]
+
+
+def test_published_runs_are_found_unless_fresh(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fgl_repro.sweep("local", seed=range(3), **PLACE)
+    packed.pack([run.record for run in found], Path("published/fedlog/runs.csv"))
+    for path in Path("records").iterdir():  # a fresh clone
+        path.unlink()
+    made = fgl_repro.run("local", fresh=True, **PLACE)
+    assert (made.source, len(RecordStore("records").files())) == ("local", 1)
+    nothing_runs(monkeypatch)
+    found = fgl_repro.sweep("local", seed=range(3), **PLACE)
+    assert [(run.source, run.record.config["seed"]) for run in found] == [("local", 0), ("fedlog", 1), ("fedlog", 2)]
+    every = fgl_repro.records(**PLACE)
+    assert every.groupby("seed")["source"].unique().map(list).tolist() == [["local"], ["fedlog"], ["fedlog"]]
+    assert fgl_repro.find(found[1].key[:12], **PLACE).source == "fedlog"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: int) -> None:
+    found = fgl_repro.sweep(
+        ["local", "fedpub:paper"],
+        clients=(3, 5),
+        seed=[0, 13, 15],
+        overrides={"protocol.split": (0.4, 0.3, 0.3), "protocol.lr": [0.1, 0.2]},
+        jobs=jobs,
+        **PLACE,
+    )
+    assert len(found) == 8
+    assert found.scores.query("probe == 'seen_graph' and selection == 'best'")["accuracy"].tolist() == [0.5] * 8
+    assert [run.record.config["protocol"]["lr"] for run in found] == [0.1, 0.2] * 4
+    assert [run.record.config["partitioner"]["clients"] for run in found] == [3, 3, 5, 5] * 2
+    assert len(found.failed) == 16
+    told = dict(found.failed)
+    assert told["local-paper cora K=3 closed_set seed=13"] == "ValueError: thirteen"
+    assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_candidates_run_first_where_the_protocol_tunes(fake: None, jobs: int) -> None:
+    [found] = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
+    assert found.record.config["seed"] == 2
+    assert len(RecordStore("records").files()) == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: fgl_repro.run("fedmine"), "method=fedmine does not exist: choose from"),
+        (lambda: fgl_repro.run("fedpub:mine"), "method.variant=mine is unknown: choose"),
+        (lambda: fgl_repro.run(dataset="coral"), "dataset=coral does not exist: choose from"),
+        (lambda: fgl_repro.run(overrides={"protocol.rate": 1}), "protocol.rate does not exist: the keys of protocol"),
+        (lambda: fgl_repro.run(curves="some"), "runtime.curves=some is unknown"),
+        (lambda: fgl_repro.sweep(jobs=0), "jobs=0 does nothing"),
+        (lambda: fgl_repro.sweep(["local", "fedmine"]), "method=fedmine does not exist: choose from"),
+        (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: choose from"),
+        (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
+        (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
+        (lambda: fgl_repro.find("0123", **PLACE), "no run has a key that begins with '0123'"),
+        (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder"),
+    ],
+)
+def test_mistakes_are_a_sentence(fake: None, call: Callable[[], object], said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert list(Path().iterdir()) == []
+
+
+def test_a_table_has_the_printed_numbers_beside(fake: None) -> None:
+    fgl_repro.sweep(["local", "fedavg"], seed=range(3), **PLACE)
+    found = fgl_repro.table("fedlog/1", datasets=["cora"], clients=[3], methods=["local", "fedavg", "fedpub"], **PLACE)
+    assert found["method"].tolist() == ["local", "fedavg", "fedpub"]
+    assert found["variant"].tolist() == ["", "", "release"]
+    assert found["panel"].tolist() == ["1"] * 3
+    local = found.iloc[0]
+    assert (local["mean"], local["n_seeds"], local["paper_mean"]) == (0.51, 3, 0.7357)
+    assert local["gap"] == pytest.approx(-22.57)
+    assert found["verdict"].tolist()[1:] == ["differs", "not run"]
+    assert pd.isna(found["mean"].iloc[2])
+    sizes = fgl_repro.table("fedlog/5", datasets=["cora"], clients=[3], methods=["fedavg"], **PLACE)
+    assert {"dataset", "method", "n_seeds"} <= set(sizes)
+
+
+def test_a_run_as_data_frames(fake: None) -> None:
+    run = fgl_repro.run(**PLACE)
+    assert list(run.scores) == list(fgl_repro.records(**PLACE)) == list(frames.SCORES)
+    pd.testing.assert_frame_equal(run.scores, fgl_repro.records(**PLACE))
+    assert len(run.scores) == 2 * len(helpers.PROBES)
+    own = run.clients.query("probe == 'new_client' and selection == 'best'")
+    assert own["rows"].tolist() == [10, 0]
+    assert own["accuracy"].iloc[0] == 0.5
+    assert own["accuracy"].isna().tolist() == [False, True]
+    assert run.bytes.to_dict("records") == [{"phase": "rounds", "direction": "up", "field": "weights", "bytes": 123}]
+    run.save("elsewhere")
+    moved = fgl_repro.find(run.key, records="elsewhere", results="published")
+    assert moved.record == run.record
+    pd.testing.assert_frame_equal(moved.curves, run.curves)
+
+
+def test_without_any_run_there_are_columns(fake: None) -> None:
+    assert list(fgl_repro.records(**PLACE)) == list(frames.SCORES)
+    assert list(fgl_repro.sweep(seed=[13], **PLACE).scores) == list(frames.SCORES)
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = (
+        "import sys, fgl_repro; few = len(sys.modules); fgl_repro.run; fgl_repro.sweep; assert 'run' in dir(fgl_repro)"
+    )
+    code += "; assert few < 200, few; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        fgl_repro.runn  # noqa: B018
+
+
+def test_the_page_of_examples_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_graph: Callable[..., Graph], cache: Path
+) -> None:
+    real_graph("cora")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FGL_CACHE", str(cache))
+    code = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
+    names: dict[str, object] = {}
+    for number, block in enumerate(code):
+        exec(compile(block, f"{PAGE.name}, example {number + 1}", "exec"), names)
+    assert len(RecordStore("results/records").files()) == 4, "and the first is published"
+    assert len(RecordStore("elsewhere").files()) == 1

@@ -13,7 +13,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.config import AXES, Config, as_plain, folders, key_of, options, override, unchecked
+from fgl_repro.config import (
+    AXES,
+    Config,
+    as_plain,
+    conf_dir,
+    folders,
+    key_of,
+    options,
+    override,
+    read,
+    unchecked,
+    yaml_files,
+)
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
@@ -82,6 +94,8 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
         UserError: No such table or paper.
     """
     wanted = [name for name in names() if table is None or name.partition("/")[0] == table]
+    if table is None:
+        read((group, name) for group in AXES for name, path in yaml_files(group).items() if conf_dir() in path.parents)
     found: dict[str, list[TableSpec]] = {}
     for spec in map(load, wanted if table is None or table in papers() else [table]):
         found.setdefault(spec.paper, []).append(spec)
@@ -120,7 +134,8 @@ def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path]:
 
 def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
     """What was run here, over what was published with the repository."""
-    return Archive(store(args), *published(args, paper), lenient=lenient)
+    runs, rounds = published(args, paper)
+    return Archive(store(args), runs, rounds, lenient=lenient, took=runs.took)
 
 
 def archive_of_all(args: argparse.Namespace) -> Archive:

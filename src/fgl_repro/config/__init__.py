@@ -1,18 +1,21 @@
 """The configuration of a run: composed, checked, identified."""
 
 from fgl_repro.config.compose import (
+    assembled,
     build,
     conf_dir,
+    copied,
     folders,
     options,
     override,
+    read,
     register,
     search,
     typed,
     unchecked,
     yaml_files,
 )
-from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, science
+from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, keys_of, science
 from fgl_repro.config.schema import AXES, GROUPS, Config, check
 
 __all__ = [
@@ -20,16 +23,20 @@ __all__ = [
     "GROUPS",
     "Config",
     "as_plain",
+    "assembled",
     "build",
     "cell_of",
     "check",
     "conf_dir",
+    "copied",
     "digest",
     "folders",
     "from_science",
     "key_of",
+    "keys_of",
     "options",
     "override",
+    "read",
     "register",
     "science",
     "search",

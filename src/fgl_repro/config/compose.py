@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, make_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
+from fgl_repro.config import parts
 from fgl_repro.config.schema import GROUPS, Config, check
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
@@ -23,6 +24,8 @@ from fgl_repro.core.registry import PACKAGES
 from fgl_repro.core.schema import converted, unknown
 from fgl_repro.nn.architectures.options import Auto
 
+NOTHING = "_nothing"
+"""An empty config, to which options are added."""
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
 """Variables that the yaml files read."""
 
@@ -54,8 +57,9 @@ def search(folder: str | Path) -> None:
         raise UserError(f"--config-dir {folder} is not a folder: name one that holds dataset/, method/, table/, ...")
     if path not in folders():
         _searched.append(path)
-        _node.cache_clear()
-        _combined.cache_clear()
+        _nodes.clear()
+        for kept in (_part, _combined):
+            kept.cache_clear()
 
 
 def yaml_files(group: str) -> dict[str, Path]:
@@ -70,12 +74,12 @@ def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
     ``${by_dataset:{cora:0.01,default:0.001}}``, ``by_method`` and ``by_partitioner`` look for the name of that option,
     ``${by_cell:{fedlog-cora-5:3,default:1}}`` for method, data set and clients.
     """
+    if parts.READING in _root_:
+        return parts.told(axis, table)
     name = _name(_root_, axis)
     if axis == "cell":
         name = f"{_name(_root_, 'method')}-{_name(_root_, 'dataset')}-{_root_.partitioner.clients}"
-    if name not in table and "default" not in table:
-        raise UserError(f"no value for {axis} {name} in {dict(table)}: add it, or a default, to the yaml.")
-    return table[name] if name in table else table["default"]
+    return parts.entry(axis, name, table)
 
 
 def _name(root: DictConfig, axis: str) -> str:
@@ -86,16 +90,22 @@ def _name(root: DictConfig, axis: str) -> str:
 
 def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
+    _register(tuple((group, name, node) for group in GROUPS for name, node in schemas(group).items()))
+
+
+@cache
+def _register(known: tuple[tuple[str, str, type], ...]) -> None:
+    """Group, name and class of every schema."""
     OmegaConf.register_new_resolver("folder", lambda name, default: os.environ.get(name) or default, replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()
     hints = get_type_hints(Config)
     loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
+    store.store(name=NOTHING, node={})
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
-    for group in GROUPS:
-        for name, node in schemas(group).items():
-            store.store(group=group, name=name, node=node)
+    for group, name, node in known:
+        store.store(group=group, name=name, node=node)
 
 
 def schemas(group: str) -> dict[str, type]:
@@ -146,19 +156,34 @@ def _known(node: DictConfig, prefix: str, owner: type) -> None:
             raise UserError(unknown(prefix + str(name), owner))
 
 
-@cache
-def _node(group: str, option: str) -> DictConfig:
-    """One unresolved option of one group, composed once."""
+_nodes: dict[tuple[str, str], DictConfig] = {}
+"""Options that were composed, unresolved, by group and name; under two empty names, what a run has unless told."""
+
+
+def read(wanted: Iterable[tuple[str, str]]) -> None:
+    """Compose options of groups in one go, which takes Hydra hardly longer than one; unknown names are passed over."""
+    left = [pair for pair in dict.fromkeys(wanted) if pair not in _nodes]
+    left = [(group, name) for group, name in left if not group or name in yaml_files(group)]
+    if not left:
+        return
     register()
     GlobalHydra.instance().clear()
     more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in _searched)
-    # Composed alone an option costs a tenth, but Hydra looks for what is composed in our folder only.
-    alone = bool(group) and yaml_files(group)[option].is_relative_to(conf_dir())
-    chosen = [f"{group}={option}"] if group and not alone else []
+    named = {pair: f"option{number}" for number, pair in enumerate(left) if pair != ("", "")}
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        name = f"{group}/{option}" if alone else "config"
-        cfg = compose(name, overrides=[f"hydra.searchpath=[{more}]", *chosen])
-    return cfg if not group else cfg[group]
+        search = f"hydra.searchpath=[{more}]"
+        if ("", "") in left:
+            _nodes["", ""] = compose("config", overrides=[search])
+        if named:
+            found = compose(
+                NOTHING, overrides=[search, *(f"+{group}@{at}={name}" for (group, name), at in named.items())]
+            )
+            _nodes.update((pair, found[at]) for pair, at in named.items())
+
+
+def _node(group: str, option: str) -> DictConfig:
+    read([(group, option)])
+    return _nodes[group, option]
 
 
 def options(group: str) -> list[str]:
@@ -169,8 +194,7 @@ def options(group: str) -> list[str]:
 def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:
     """The config Hydra would compose, without Hydra's cost: group choices plus dotted overrides.
 
-    Hydra composes each option once, orthogonal axes are then put together here, and each combination is kept: a table
-    can name a thousand runs in a fraction of a second.
+    Hydra composes each option once, orthogonal axes are then put together here, and each combination is kept.
 
     Args:
         overrides: Applied last, e.g. ``{"protocol.lr": 0.01}``.
@@ -179,6 +203,11 @@ def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> C
     Raises:
         UserError: A choice, a key or a type that does not exist.
     """
+    return copy.deepcopy(assembled(overrides, **choices))
+
+
+def assembled(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:
+    """As :func:`build`, but lists and dictionaries in it are those of others, too, and to be read only."""
     short = {"clients": "partitioner.clients", "seed": "seed"}
     dotted: dict[str, Any] = {short[name]: value for name, value in choices.items() if name in short}
     dotted |= overrides or {}
@@ -197,25 +226,56 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key,
     and so is the ``environment`` that the yaml files read.
     """
-    root = copy.deepcopy(_node("", ""))
     for group, option in choices:
         if group not in GROUPS:
             raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
-        if option not in options(group):
+        if (group, option) not in _nodes and option not in options(group):
             raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
+    chosen = dict(choices)
+    every = {group: _part(group, chosen.get(group, ""), environment) for group in GROUPS}
+    read = {group: part for group, part in every.items() if part is not None}
+    if read.keys() != every.keys():
+        return _typed(_root(choices, clients))
+    if clients is not None:
+        read["partitioner"] = read["partitioner"].told("clients", clients)
+    made = parts.together(read)
+    if isinstance(made["model"], Auto):
+        made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)
+    return Config(**made, seed=_node("", "").seed)
+
+
+@cache
+def _part(group: str, option: str, environment: tuple[str | None, ...]) -> parts.Part | None:
+    """An option of a group, or (empty) what the run has unless told otherwise."""
+    node = _node(group, option) if option else _node("", "")._get_node(group)
+    return parts.read(node) if isinstance(node, DictConfig) and not node._is_missing() else None
+
+
+def _root(choices: tuple[tuple[str, str], ...], clients: int | None) -> DictConfig:
+    """The options as one config of OmegaConf."""
+    root = copy.deepcopy(_node("", ""))
+    for group, option in choices:
         root[group] = _node(group, option)  # which OmegaConf copies
     if clients is not None:
         root.partitioner.clients = clients
-    return _typed(root)
+    return root
+
+
+def copied(config: Config) -> Config:
+    """A copy whose options may be set; lists and dictionaries in them are the same ones, and to be read only."""
+    out = copy.copy(config)
+    for group in GROUPS:
+        setattr(out, group, copy.copy(getattr(config, group)))
+    return out
 
 
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:
-    """A copy of ``config`` with dotted keys replaced.
+    """A copy of ``config`` with dotted keys replaced, see :func:`copied`.
 
     Raises:
         UserError: A key that does not exist, a value of the wrong type, or a config that can never run.
     """
-    out = copy.deepcopy(config)
+    out = copied(config)
     for dotted, value in overrides.items():
         *path, last = dotted.split(".")
         target: Any = out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -42,6 +42,12 @@ def digest(identity: dict[str, Any]) -> str:
 def key_of(config: Config) -> str:
     """Key of a run, 64 hex digits."""
     return digest(science(config))
+
+
+def keys_of(config: Config, seeds: Iterable[int]) -> list[str]:
+    """Keys of the runs that differ from ``config`` in their seed alone."""
+    identity = science(config)
+    return [digest(identity | {"seed": seed}) for seed in seeds]
 
 
 def cell_of(config: Config) -> str:

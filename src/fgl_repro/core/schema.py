@@ -124,6 +124,16 @@ def _node(owner: type) -> DictConfig:
 
 def converted(owner: type, name: str, value: Any) -> Any:
     """``value`` as the type of a field, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer."""
+    if isinstance(value, str | int | float):
+        return _simple(owner, name, type(value).__name__, value)
     node = _node(owner)
     node[name] = value
     return OmegaConf.to_object(node[name]) if OmegaConf.is_config(node[name]) else node[name]
+
+
+@cache
+def _simple(owner: type, name: str, kind: str, value: Any) -> Any:
+    """The same for a value that can be looked up, of its own kind: 1 is no 1.0 and no True."""
+    node = _node(owner)
+    node[name] = value
+    return node[name]

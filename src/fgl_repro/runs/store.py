@@ -14,11 +14,11 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
@@ -233,6 +233,7 @@ class Archive:
         packed: Records read from a committed CSV, by key.
         curves: Committed curves, by key.
         lenient: Set damaged files aside instead of refusing.
+        took: Science and seconds of the packed runs, where that is to be had without reading each.
 
     Attributes:
         local, published: How many runs were answered from records here, and how many only from the packed file.
@@ -245,7 +246,9 @@ class Archive:
         curves: Mapping[str, dict[str, list[float | None]]] | None = None,
         *,
         lenient: bool = False,
+        took: Callable[[], Iterable[tuple[Mapping[str, Any], float]]] | None = None,
     ) -> None:
+        self._took = took
         self._store = store
         self._packed = packed
         self._curves = curves or {}
@@ -264,12 +267,16 @@ class Archive:
 
     def enough(self, key: str, curves: str = "validation") -> bool:
         """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""
+        if curves != "all" and key in self._packed:
+            return True
         record = self.load(key)
         return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(key)))
 
     @cached_property
     def costs(self) -> Costs:
         """What the published runs took; not those done here, so that a page does not hang on what else has run."""
+        if self._took is not None:
+            return Costs(self._took())
         return Costs((record.config, record.seconds["total"]) for record in self._packed.values())
 
     def load_failed(self, key: str) -> Note | None:

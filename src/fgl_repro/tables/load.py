@@ -83,7 +83,8 @@ def names() -> list[str]:
 
 def papers() -> dict[str, str]:
     """Papers that have tables, and what they are called in print: ``fedlog``, ``FedLoG``."""
-    return {spec.paper: spec.display for spec in map(load, names())}
+    first = {path.parent.name: path for path in reversed(_paths(tuple(folders())).values())}
+    return {paper: _shared(path).name or paper for paper, path in sorted(first.items())}
 
 
 def load(name: str) -> TableSpec:
@@ -177,7 +178,9 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
     raise _wrong(path, f"{where} is {mistake['input']}: {said[0].lower()}{said[1:]}")
 
 
+@cache
 def _read(path: Path) -> dict[str, Any]:
+    """Entries of a yaml, to be read only."""
     try:
         found = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except (OSError, UnicodeDecodeError, RecursionError, OmegaConfBaseException, YAMLError) as error:
@@ -190,12 +193,17 @@ def _read(path: Path) -> dict[str, Any]:
 def _shared(path: Path) -> Paper:
     """What the tables of the paper share, of the nearest folder that says it."""
     near = [path.parent / PAPER, *(folder / path.parent.name / PAPER for folder in folders())]
-    return next((_checked(Paper, _read(file), file) for file in near if file.exists()), Paper())
+    return next((_paper(file) for file in near if file.exists()), Paper())
+
+
+@cache
+def _paper(file: Path) -> Paper:
+    return _checked(Paper, _read(file), file)
 
 
 def _with_like(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Entries of a yaml over those of the table that it is like."""
-    own = _read(path)
+    own = dict(_read(path))
     if "like" not in own:
         return own
     like = own.pop("like")

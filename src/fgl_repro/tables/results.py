@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from tabulate import tabulate
 
-from fgl_repro.config import Config, key_of, override, science
+from fgl_repro.config import Config, key_of, keys_of, override, read, science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
@@ -142,7 +142,7 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
 def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
     """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
     choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
-    return ([key_of(override(choice.config, {"seed": seed})) for seed in spec.seeds] if choice else []), choice
+    return (keys_of(choice.config, spec.seeds) if choice else []), choice
 
 
 def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
@@ -179,6 +179,7 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     """The whole table from whatever records there are."""
     if not (spec.rows and spec.panels):
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
+    _firsts(spec, protocol)
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
     rules = (example.fitted, example.redraw, example.selected_by == "test")
@@ -190,21 +191,40 @@ def tally(table: Grid) -> tuple[int, int]:
     return sum(found.status == "complete" for found in table.results.values()), len(table.results)
 
 
+def _firsts(spec: TableSpec, protocol: str) -> list[Config]:
+    """The first run of every cell at hand, before tuning; all options that they need are composed in one go."""
+    named = {
+        "dataset": spec.datasets,
+        "partitioner": [spec.partitioner],
+        "setting": [panel.setting for panel in spec.panels],
+        "protocol": [protocol],
+        "model": [spec.model, *(row.model for row in spec.rows), *(panel.model for panel in spec.panels)],
+        "method": [row.method for row in spec.rows],
+    }
+    read((group, name) for group, names in named.items() for name in names if name)
+    return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
+
+
+def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
+    """The runs of a cell."""
+    return [override(config, {"seed": seed}) for seed in spec.seeds]
+
+
 def runs(spec: TableSpec, protocol: str) -> list[Config]:
     """Every run of the table before tuning; panels that share a world name the same run more than once."""
-    return [spec.config(cell, protocol, seed) for cell in spec.planned() for seed in spec.seeds]
+    return [run for config in _firsts(spec, protocol) for run in _at_seeds(config, spec)]
 
 
 def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
     """First phase of a tuned table; empty otherwise."""
-    firsts = [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
-    return [candidate for config in firsts for candidate in tuning.candidates(config)]
+    return [candidate for config in _firsts(spec, protocol) for candidate in tuning.candidates(config)]
 
 
 def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
     """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
-    found = [tuning.choose(config, source) for config in runs(spec, protocol)]
-    return [config for config in found if config is not None], sum(config is None for config in found)
+    found = [tuning.choose(config, source) for config in _firsts(spec, protocol)]
+    known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
+    return known, found.count(None) * len(spec.seeds)
 
 
 def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:

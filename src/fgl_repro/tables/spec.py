@@ -6,7 +6,6 @@ these classes are the entries of ``conf/table``, and their types are what pydant
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
-from fgl_repro.config import Config, build, options, unchecked
+from fgl_repro.config import Config, assembled, copied, options, read, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import printed_as, rebuilt
@@ -319,7 +318,7 @@ class TableSpec(Entries):
             raise UserError(
                 f"panel {cell.panel.name} of {self.name} has probe {cell.panel.probe}: choose from {probes}."
             )
-        out = copy.deepcopy(base)
+        out = copied(base)
         out.seed = seed
         out.setting = replace(out.setting, focus=_setting(cell.panel.setting).focus)
         out.runtime.curves = "all" if self.curves else out.runtime.curves
@@ -331,6 +330,7 @@ class TableSpec(Entries):
 
     def by_protocol(self) -> list[tuple[TableSpec, str]]:
         """The table under each of its protocols."""
+        read(("protocol", protocol) for protocol in self.protocols)
         return [(self.under(protocol), protocol) for protocol in self.protocols]
 
     @property
@@ -391,4 +391,4 @@ def _same_world(option: str, every: tuple[str, ...]) -> str:
 
 @cache
 def _built(overrides: str, **choices: str | int) -> Config:
-    return build(json.loads(overrides), **choices)
+    return assembled(json.loads(overrides), **choices)

@@ -1,0 +1,60 @@
+"""Options are read once and looked up; what they say together is what OmegaConf resolves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from fgl_repro.config import AXES, GROUPS, compose, options, parts
+from fgl_repro.core.errors import UserError
+from fgl_repro.fl.protocol import Protocol
+
+ENVIRONMENT = tuple(map(os.environ.get, compose.ENVIRONMENT))
+NESTED = '${by_method:{fedlog:0.5,default:"${by_dataset:{cora:0.01,default:1e-3}}"}}'
+
+
+def protocol(**values: object) -> DictConfig:
+    compose.register()
+    node = OmegaConf.structured(Protocol)
+    for name, value in values.items():
+        node[name] = value
+    return node
+
+
+def test_nothing_of_ours_has_to_be_composed_for_each_combination() -> None:
+    pairs = [(group, name) for group in GROUPS for name in ("", *options(group))]
+    assert [pair for pair in pairs if compose._part(*pair, ENVIRONMENT) is None] == []
+
+
+@pytest.mark.parametrize("method", ["fedlog", "fedavg", "fedpub"])
+@pytest.mark.parametrize("protocol", options("protocol"))
+def test_together_options_say_what_omegaconf_resolves(protocol: str, method: str) -> None:
+    for dataset, clients in (("cora", 5), ("photo", None)):
+        choices = (("dataset", dataset), ("method", method), ("protocol", protocol))
+        assert compose._combined(choices, clients, ENVIRONMENT) == compose._typed(compose._root(choices, clients))
+
+
+def test_a_table_of_tables_is_read_once() -> None:
+    part = parts.read(protocol(lr=NESTED))
+    assert part is not None
+    nested = parts.Table("dataset", {"cora": 0.01, "default": 0.001})
+    assert part.open == {"lr": parts.Table("method", {"fedlog": 0.5, "default": nested})}
+    assert part.told("lr", 1.0).open == {}
+
+
+def test_what_depends_on_others_in_its_own_way_is_left_to_omegaconf() -> None:
+    assert parts.read(protocol(name="of ${dataset.name}")) is None
+    assert parts.read(OmegaConf.create({"rounds": 3})) is None
+
+
+def test_a_name_without_an_entry_is_told() -> None:
+    with pytest.raises(UserError, match=r"no value for method fedavg in .*: add it, or a default, to the yaml"):
+        parts.entry("method", "fedavg", {"fedlog": 1})
+
+
+def test_axes_are_composed_in_one_go_and_unknown_names_passed_over() -> None:
+    compose._nodes.clear()
+    compose.read((axis, name) for axis in AXES for name in (*options(axis), "no such option"))
+    assert set(compose._nodes) == {(axis, name) for axis in AXES for name in options(axis)}

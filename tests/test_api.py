@@ -137,6 +137,8 @@ def test_a_table_has_the_printed_numbers_beside(fake: None) -> None:
     assert local["gap"] == pytest.approx(-22.57)
     assert found["verdict"].tolist()[1:] == ["differs", "not run"]
     assert pd.isna(found["mean"].iloc[2])
+    more = fgl_repro.table("fedlog/1", datasets=["cora"], clients=[3], methods=["local"], add=["fedgta"], **PLACE)
+    assert more["method"].tolist() == ["local", "fedgta"]
     sizes = fgl_repro.table("fedlog/5", datasets=["cora"], clients=[3], methods=["fedavg"], **PLACE)
     assert {"dataset", "method", "n_seeds"} <= set(sizes)
 

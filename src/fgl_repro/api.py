@@ -256,6 +256,7 @@ def table(
     clients: Collection[int] = (),
     methods: Collection[str] = (),
     seeds: Collection[int] = (),
+    add: Collection[str] = (),
     records: Folder = None,
     results: Folder = None,
 ) -> pd.DataFrame:
@@ -270,12 +271,13 @@ def table(
         name: As ``fgl-table list`` prints it: ``fedlog/1``, ``fedlog/fig9``.
         protocol: None: the table's first.
         datasets, clients, methods, seeds: Keep only these; empty: all.
+        add: Methods, or ``method:variant``, that are further rows.
 
     Raises:
         UserError: There is no such table, or it lacks what it is narrowed to.
     """
     args = _folders(records, results)
-    kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
+    kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds, "add": add}
     vars(args).update({axis: _listed(values) for axis, values in kept.items()}, table=name, protocol=protocol)
     wanted = request.one(args)
     archive = request.archive(args, wanted.spec.paper, lenient=True)

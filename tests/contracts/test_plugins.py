@@ -185,6 +185,13 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     shell.table("run", "mine/1", "--jobs", "2")
     assert len(shell.records) == 8
     assert "FedMine" in shell.table("show", "mine/1")
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3")
+    missing = [line for line in shell.table("missing", *corner, "--add", "fedmine").splitlines() if "method=" in line]
+    assert [line.split()[-1] for line in missing] == ["seed=0", "seed=1", "seed=2"], "only what is added runs"
+    assert all("method=fedmine dataset=cora" in line for line in missing)
+    told = shell.table("run", "mine/1", "--add", "fedprox", "--clients", "3")
+    assert "2 runs done" in told
+    assert "**FedProx" in (tmp_path / "tables/mine+fedprox/short/leaderboard_1.md").read_text()
     only = "import sys; from fgl_repro.cli import request, table; every = request.specs; "
     only += "request.specs = lambda _: every('mine'); sys.exit(table.main(['report', *sys.argv[1:]]))"
     shell("-c", only, "--config-dir", str(shell.conf))  # the report of one paper: those of all take minutes

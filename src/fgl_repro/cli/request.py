@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.spec import TableSpec
 
@@ -50,6 +51,12 @@ class Request:
         """Whether the command line names all of it."""
         return self.part == self.spec
 
+    @property
+    def to_run(self) -> TableSpec:
+        """What the command does where it is missing: the part, or of that only the rows that were added."""
+        rows = tuple(row for row in self.part.rows if row.id in self.part.added)
+        return replace(self.part, rows=rows) if rows else self.part
+
 
 def one(args: argparse.Namespace) -> Request:
     """The single table that the command is about.
@@ -57,7 +64,8 @@ def one(args: argparse.Namespace) -> Request:
     Raises:
         UserError: It does not exist or lacks what it is narrowed to.
     """
-    return _narrowed(load(args.table), args, {axis: getattr(args, axis) for axis in NARROWED})
+    spec = with_rows(load(args.table), getattr(args, "add", ()))
+    return _narrowed(spec, args, {axis: getattr(args, axis) for axis in NARROWED})
 
 
 def _narrowed(spec: TableSpec, args: argparse.Namespace, kept: Mapping[str, Sequence[Any]]) -> Request:
@@ -65,7 +73,8 @@ def _narrowed(spec: TableSpec, args: argparse.Namespace, kept: Mapping[str, Sequ
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
     whole = spec.under(protocol)
-    return Request(whole, whole.narrow(**kept), protocol)
+    methods = [*kept["methods"], *whole.added] if kept["methods"] else []
+    return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)
 
 
 def several(args: argparse.Namespace) -> list[Request]:
@@ -77,7 +86,7 @@ def several(args: argparse.Namespace) -> list[Request]:
     if args.table not in papers():
         return [one(args)]
     found = []
-    for spec in specs(args.table)[args.table]:
+    for spec in with_rows_where_possible(specs(args.table)[args.table], getattr(args, "add", ())):
         axes = (spec.under(args.protocol) if args.protocol in spec.protocols else spec).axes
         shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
         if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
@@ -100,6 +109,21 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
     for spec in map(load, wanted if table is None or table in papers() else [table]):
         found.setdefault(spec.paper, []).append(spec)
     return found
+
+
+def of_ours(paper: str) -> None:
+    """Refuse to publish tables of a user's own among those of a paper of ours.
+
+    Raises:
+        UserError: The paper has such a table.
+    """
+    ours = conf_dir() / "table"
+    for spec in specs(paper)[paper]:
+        if (ours / paper).is_dir() and not spec.path.is_relative_to(ours):
+            raise UserError(
+                f"{spec.path} is a table of your own in the folder of a paper of ours, whose results are not replaced: "
+                "move it to table/<another name>/ to publish it."
+            )
 
 
 RECORDS = Path("results/records")

@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   fgl-table run fedlog --jobs 2                                every table and figure of that paper, in one sweep
   fgl-table run fedlog/fig9                                    a figure: its runs, its CSV, its drawing
   fgl-table show fedlog/2 --methods fedavg,fedpub              print from records, run nothing
+  fgl-table run fedlog/1 --add mine:variant                    your method (or any) beside the paper's, with ranks
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
   fgl-table rerun 3fa9c1                                       repeat a recorded run and compare
@@ -82,10 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
-    add_table("show", _show, "print the table beside the paper from records; run and write nothing")
-    add_table("missing", _missing, "print the commands of the runs still to do", whole)
+    show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
+    missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
     help = "write table, comparison and figure from records; print the summary"
     compare = add_table("compare", _compare, help, whole)
+    for sub in (run, show, missing, compare):
+        help = "further rows, in a folder of their own; only they are run"
+        sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
@@ -134,11 +138,11 @@ def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
     paper, ok = requests[0].spec.paper, True
-    candidates = [config for wanted in requests for config in results.candidate_runs(wanted.part, wanted.protocol)]
+    candidates = [config for wanted in requests for config in results.candidate_runs(wanted.to_run, wanted.protocol)]
     if candidates:
         ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args)).ok
     known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
-    found = [results.chosen_runs(wanted.part, wanted.protocol, known) for wanted in requests]
+    found = [results.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
     summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args))
     if unnamed:
@@ -185,7 +189,7 @@ def _missing(args: argparse.Namespace) -> int:
     archive = request.archive(args, requests[0].spec.paper)
     configs: dict[str, Config] = {}
     for wanted in _watched(requests):
-        for config in results.runs(wanted.part, wanted.protocol):
+        for config in results.runs(wanted.to_run, wanted.protocol):
             if configs.setdefault(key := key_of(config), config).runtime.curves != "all":
                 configs[key] = config
     costs, left = archive.costs, []
@@ -240,7 +244,10 @@ def _push(args: argparse.Namespace) -> int:
 
 
 def _publish(args: argparse.Namespace) -> int:
-    for paper, specs in request.specs(args.table).items():
+    wanted = request.specs(args.table)
+    for paper in wanted:
+        request.of_ours(paper)
+    for paper, specs in wanted.items():
         _pack(args, paper, specs)
         if args.only_records:
             continue

@@ -57,8 +57,11 @@ class Artifact:
 
     @property
     def place(self) -> Path:
-        """Folder of the paper and protocol, ``fedlog/fedlog_matched``, below that of all tables."""
-        return Path(self.spec.paper) / self.protocol
+        """Folder of the paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
+
+        With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.
+        """
+        return Path("+".join((self.spec.paper, *self.spec.added))) / self.protocol
 
     @property
     def page(self) -> str:

@@ -29,8 +29,8 @@ from fgl_repro.tables.spec import ACCURACY, Panel, Printed, Row, TableSpec, swep
 T = TypeVar("T")
 
 PAPER = "_paper.yaml"
-GIVEN = ("path", "display")
-"""What a table has from its place and its paper."""
+GIVEN = ("path", "display", "added")
+"""What a table has from its place, its paper and the command line."""
 OF_ERRORS = (ACCURACY, "bars", "curves", "ranks", "sensitivity", "variants")
 """Kinds that can tell numbers of which less is better."""
 PARTS: dict[Any, type[Any]] = {"rows": Row, "panels": Panel, "reference": Printed}

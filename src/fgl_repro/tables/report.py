@@ -13,6 +13,7 @@ from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import agreement, compare, reference, results, verdict
+from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.results import ROUNDS, Grid, grid_text
 from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
@@ -230,7 +231,7 @@ def _panels(tables: Sequence[Grid], selection: str) -> str:
             everything = agreement.tallies(part, selection)[-1]
             if not everything.cells:
                 continue
-            columns = [c for c in agreement.columns(part, selection) if c.methods > 1 and _compares_methods(table)]
+            columns = [c for c in agreement.columns(part, selection) if c.methods > 1 and compares_methods(table.spec)]
             winners = [c.winner for c in columns if c.winner is not None]
             taus = [c.tau for c in columns if c.tau is not None]
             body.append(
@@ -249,7 +250,7 @@ def _panels(tables: Sequence[Grid], selection: str) -> str:
 
 
 def _methods(tables: Sequence[Grid]) -> str:
-    tables = [table for table in tables if _compares_methods(table)]
+    tables = [table for table in tables if compares_methods(table.spec)]
     columns = list(dict.fromkeys((table.protocol, table.spec.has_errors) for table in tables))
     names = list(dict.fromkeys(row.label for table in tables for row in table.spec.rows))
     body = []
@@ -295,11 +296,6 @@ def _beside(pairs: Sequence[tuple[float, float]], error: bool) -> str:
 
 def _protocols(tables: Sequence[Grid]) -> list[str]:
     return list(dict.fromkeys(table.protocol for table in tables))
-
-
-def _compares_methods(table: Grid) -> bool:
-    """Whether rows are methods, not variations of one."""
-    return len({row.method for row in table.spec.rows}) > 1
 
 
 def _part(table: Grid, panel: Panel) -> Grid:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, results
+from fgl_repro.tables import compare, leaderboard, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
@@ -16,7 +16,7 @@ from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place, spelled
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Long and paper-shaped CSV, the page at both rounds, the comparison as CSV and page."""
+    """Long and paper-shaped CSV, the page at both rounds, the comparison as CSV and page; ranks of added rows."""
     table = results.fill(spec, protocol, source)
     comparison = compare.markdown(table)
     files = {
@@ -25,13 +25,19 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         f"compare_{spec.table}.md": comparison,
     }
 
+    summary, screen, draw = comparison.partition("## By cell")[0].rstrip(), compare.screen(table), gaps.draw
+    if spec.added and any(found.at(table.selection) for found in table.results.values()):
+        summary, draw = leaderboard.markdown(table), leaderboard.draw
+        files |= {f"leaderboard_{spec.table}.csv": csv_text(leaderboard.rows(table))}
+        files |= {f"leaderboard_{spec.table}.md": summary}
+        screen = summary.removeprefix("# ").rstrip()
     return Content(
         long_rows(table),
-        comparison.partition("## By cell")[0].rstrip(),
+        summary,
         *results.tally(table),
-        draw=lambda figure: gaps.draw(figure, table),
+        draw=lambda figure: draw(figure, table),
         page=markdown(table),
-        screen=compare.screen(table),
+        screen=screen,
         files=files,
         grid=table,
     )

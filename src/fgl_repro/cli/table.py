@@ -96,12 +96,12 @@ def _parser() -> argparse.ArgumentParser:
     publish = add("publish", _publish, help)
     publish.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
-    for sub in (publish, unpack):
-        sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     condense = add("report", _report, "condense every table and protocol of each paper into a page")
     for sub in (run, compare, condense):
         folder(sub, "--out", Path("tables"), "written here (default: tables)")
-    add("list", _list, "tables and figures, and how much of them is recorded")
+    listing = add("list", _list, "tables and figures, and how much of them is recorded")
+    for sub in (publish, unpack, listing):
+        sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     repeat = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
     repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
@@ -297,7 +297,7 @@ def _report(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     rows = []
-    for paper, specs in request.specs(None).items():
+    for paper, specs in request.specs(args.table).items():
         archive = request.archive(args, paper)
         for spec, protocol in _watched([pair for each in specs for pair in each.by_protocol()]):
             keys = results.needed(spec, protocol, archive)

@@ -66,6 +66,9 @@ class Packed(Mapping[str, Record]):
             record = json.loads(text)
             yield record["config"], record["seconds"]["total"]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._texts
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 

@@ -228,9 +228,13 @@ def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Co
 
 
 def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
-    """Every run a table rests on that can be named yet, candidates included, by key."""
-    configs, _ = chosen_runs(spec, protocol, source)
-    return {key_of(config): config for config in [*candidate_runs(spec, protocol), *configs]}
+    """Every run a table rests on that can be named yet, candidates included: its key, and its config at some seed."""
+    firsts = _firsts(spec, protocol)
+    found = {key_of(run): run for config in firsts for run in tuning.candidates(config)}
+    for config in firsts:
+        if (chosen := tuning.choose(config, source)) is not None:
+            found |= dict.fromkeys(keys_of(chosen, spec.seeds), chosen)
+    return found
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fgl_repro import data
 from fgl_repro.config import Config, build, digest
+from fgl_repro.core.files import write_atomic
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -20,6 +24,8 @@ from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.results import Stat, grid_text
 from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec, place
+
+T = TypeVar("T")
 
 
 def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
@@ -116,6 +122,36 @@ def world_of(config: Config) -> World | None:
         graph = graph_for(config)
         _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, drawn)
     return _WORLDS[key]
+
+
+def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T:
+    """What takes long to find out about a world without training; kept in the cache until code or data are others.
+
+    Args:
+        graph: What the world is made of.
+        what: Which number it is; with the partition, setting and split of ``config`` it says what is computed.
+        compute: Finds it, in plain JSON types.
+    """
+    drawn = config.split
+    asked: dict[str, Any] = {part.axis: part.identity() for part in (config.partitioner, config.setting)}
+    asked |= {"split": [*drawn.ratios, drawn.seed, drawn.source]}
+    key = digest(asked | {"what": what, "graph": graph.fingerprint, "code": version_of_code()})
+    path = Path(config.paths.cache) / "facts" / f"{key[:32]}.json"
+    try:
+        found: T = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = compute()
+        with suppress(OSError):  # a cache that cannot be written
+            write_atomic(path, json.dumps(found))
+    return found
+
+
+@cache
+def version_of_code() -> str:
+    """Digest of this package's sources and the versions of what divides graphs."""
+    folder = Path(__file__).parents[2]
+    sources = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))}
+    return digest(sources | {name: version(name) for name in ("networkx", "numpy", "pymetis", "scipy")})
 
 
 def graph_for(config: Config) -> Graph | None:

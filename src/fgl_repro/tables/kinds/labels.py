@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgl_repro.config import Config
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
@@ -47,9 +48,16 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
     """Truth and owners; nothing where the graph cannot be had."""
-    world = common.world_of(spec.config(cell, protocol, spec.seeds[0]))
-    if world is None:
+    config = spec.config(cell, protocol, spec.seeds[0])
+    graph = common.graph_for(config)
+    if graph is None:
         return {}
+    return common.kept(config, graph, f"labels of {cell.panel.probe}", lambda: _held(config, cell))
+
+
+def _held(config: Config, cell: Cell) -> Shares:
+    world = common.world_of(config)
+    assert world is not None
     probe = next(probe for probe in world.probes if probe.name == cell.panel.probe)
     truth = np.bincount(probe.graph.labels[probe.rows], minlength=world.graph.base.num_classes)
     owners = {f"owner {k}": _shares(counts) for k, counts in enumerate(world.graph.class_counts, 1)}

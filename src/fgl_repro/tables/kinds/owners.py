@@ -47,6 +47,8 @@ def counted(spec: TableSpec, dataset: str, clients: int, protocol: str) -> dict[
         return {}
     if not clients:
         return {"n_classes": graph.num_classes, "n_nodes": graph.num_nodes, "n_edges": graph.num_edges}
-    cut = config.partitioner.divide(graph, clients, config.split.seed).cut
+    cut = common.kept(
+        config, graph, "cut", lambda: int(config.partitioner.divide(graph, clients, config.split.seed).cut)
+    )
     inside = (graph.num_edges - cut) / clients
     return {OWNERS[0]: graph.num_nodes / clients, OWNERS[1]: inside, OWNERS[2]: cut}

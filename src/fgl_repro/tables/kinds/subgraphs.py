@@ -62,10 +62,19 @@ def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, pr
     graph = common.graph_for(config)
     if graph is None:
         return {}
+    return common.kept(
+        config,
+        graph,
+        f"statistics of {clients} parts by {partitioner}",
+        lambda: _statistics(graph, partitioner, clients, config.protocol.split_seed),
+    )
+
+
+def _statistics(graph: Graph, partitioner: str, clients: int, seed: int) -> dict[str, float]:
     if not clients:
         sizes = {"nodes": graph.num_nodes, "edges": 2 * graph.num_edges, "classes": graph.num_classes}
         return sizes | {"clustering_coefficient": clustering(graph)}
-    members = option("partitioner", partitioner)(clients).divide(graph, clients, config.protocol.split_seed)
+    members = option("partitioner", partitioner)(clients).divide(graph, clients, seed)
     parts = [graph.subgraph(own) for own in members.nodes]
     counts = np.array([np.bincount(part.labels, minlength=graph.num_classes) for part in parts])
     distance = np.sqrt(math.log(2) * jensen_shannon(counts).clip(0))

@@ -18,7 +18,7 @@ from fgl_repro.runs import curves, packed, tracking, tuning
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
-from fgl_repro.tables import artifact, findings, report, results
+from fgl_repro.tables import artifact, findings, latex, report, results
 from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
@@ -30,6 +30,7 @@ EXAMPLES = """examples:
   fgl-table run fedlog/fig9                                    a figure: its runs, its CSV, its drawing
   fgl-table show fedlog/2 --methods fedavg,fedpub              print from records, run nothing
   fgl-table run fedlog/1 --add mine:variant                    your method (or any) beside the paper's, with ranks
+  fgl-table latex fedlog/1 --print > table.tex                 the same for a paper of yours, printed numbers below
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
   fgl-table rerun 3fa9c1                                       repeat a recorded run and compare
@@ -87,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
     help = "write table, comparison and figure from records; print the summary"
     compare = add_table("compare", _compare, help, whole)
-    for sub in (run, show, missing, compare):
+    tex = add_table("latex", _latex, "print the table in LaTeX, from records, best and second best marked")
+    tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
+    for sub in (run, show, missing, compare, tex):
         help = "further rows, in a folder of their own; only they are run"
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
@@ -181,6 +184,13 @@ def _show(args: argparse.Namespace) -> int:
     archive = request.archive(args, wanted.spec.paper)
     print(artifact.make(wanted.part, wanted.protocol, archive).screen)
     print(f"\n{_sources(archive)}")
+    return 0
+
+
+def _latex(args: argparse.Namespace) -> int:
+    wanted = request.one(args)
+    archive = request.archive(args, wanted.spec.paper)
+    print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
     return 0
 
 

@@ -1,0 +1,226 @@
+"""A grid of accuracies in LaTeX: ``booktabs``, best and second best marked, stars where a test tells them apart.
+
+The best mean of a column gets a star if a paired t-test over the runs that it shares with the second best says that it
+is better, at a false discovery rate of 5 % over all columns. That a test picks the two by the runs that it is made on
+makes it too sure rather than too timid; the note below the table says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pandas as pd
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.data.catalog import rebuilds
+from fgl_repro.runs.store import Source
+from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables.kinds import ranks
+from fgl_repro.tables.results import Grid, Stat
+from fgl_repro.tables.spec import ACCURACY, Cell, Panel, Row, TableSpec, place, spelled
+from fgl_repro.tables.verdict import LEVEL, differing
+
+ENOUGH = 5
+"""Runs that a paired test wants: of three, two degrees of freedom tell next to nothing."""
+
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$"}
+SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"±": r"$\pm$", "×": r"$\times$"}
+
+NEEDS = "% needs \\usepackage{booktabs,graphicx}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers, and under which heads it stands."""
+
+    head: str
+    group: str
+    panel: Panel
+    dataset: str
+    clients: int
+
+    def cell(self, row: Row) -> Cell:
+        return Cell(self.panel, row, self.dataset, self.clients)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Cells that are marked; ``columns`` were tested, of those that have two methods (``several``)."""
+
+    best: frozenset[Cell]
+    second: frozenset[Cell]
+    starred: frozenset[Cell]
+    tested: int
+    several: int
+
+
+def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = False) -> str:
+    """A ``table*`` for each panel, or where panels run across for each data set and client count.
+
+    Args:
+        printed: Whether the paper's numbers stand below ours.
+
+    Raises:
+        UserError: The table is no grid of accuracies.
+    """
+    if spec.kind != ACCURACY:
+        raise UserError(f"{spec.name} is no grid of accuracies, which LaTeX is made of: see 'fgl-table show'.")
+    table = results.fill(spec, protocol, source)
+    marks = marked(table, source)
+    notes = _notes(table, marks, printed)
+    blocks = [_block(table, marks, title, columns, notes, printed) for title, columns in _blocks(spec)]
+    return "\n\n".join([NEEDS, *blocks])
+
+
+def marked(table: Grid, source: Source) -> Marks:
+    """The best and the second best of every column, and which of the best a test tells apart from the second."""
+    spec, best, second = table.spec, set[Cell](), set[Cell]()
+    pairs: list[tuple[Cell, float]] = []
+    several = 0
+    for panel in spec.panels:
+        runs = ranks.accuracies(spec, panel, table.protocol, source)
+        for at in spec.places:
+            cells = [Cell(panel, row, *at) for row in spec.rows]
+            numbers = {cell: table.results[cell].at(table.selection) for cell in cells}
+            merits = {cell: spec.kind_of(panel).merit(stat.mean) for cell, stat in numbers.items() if stat is not None}
+            order = pd.Series(list(merits.values())).rank(ascending=False, method="min")
+            by_rank = {rank: [c for c, own in zip(merits, order, strict=True) if own == rank] for rank in (1, 2)}
+            best.update(by_rank[1])
+            second.update(by_rank[2])
+            several += len(merits) > 1
+            if len(by_rank[1]) == 1 and by_rank[2]:
+                p = paired(runs[runs["column"] == place(*at)], by_rank[1][0].row.label, by_rank[2][0].row.label)
+                pairs += [(by_rank[1][0], p)] if p is not None else []
+    told = differing([p for _, p in pairs])
+    starred = {cell for (cell, _), apart in zip(pairs, told, strict=True) if apart}
+    return Marks(frozenset(best), frozenset(second), frozenset(starred), len(pairs), several)
+
+
+def paired(runs: pd.DataFrame, first: str, second: str) -> float | None:
+    """p-value of two rows being alike, by the runs of a column that share a seed; None if these are too few.
+
+    Args:
+        runs: A line a run: ``row``, ``seed``, ``value``.
+    """
+    wide = runs.pivot_table(index="seed", columns="row", values="value")
+    if not {first, second} <= set(wide):
+        return None
+    gaps = (wide[first] - wide[second]).dropna()
+    if len(gaps) < ENOUGH:
+        return None
+    if gaps.std() < 1e-9:  # nothing to test by
+        return 1.0
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(gaps, 0.0).pvalue)
+
+
+def _blocks(spec: TableSpec) -> list[tuple[str, list[Column]]]:
+    """Title and columns of each tabular."""
+    if spec.columns == "panels":
+        across = [(panel.title, "", panel) for panel in spec.panels]
+        return [(place(*at), [Column(*heads, *at) for heads in across]) for at in spec.places]
+    alone = len(spec.clients) == 1
+    heads = [(spelled(d), "") if alone else (str(k), spelled(d)) for d, k in spec.places]
+    return [
+        (panel.title, [Column(*head, panel, *at) for head, at in zip(heads, spec.places, strict=True)])
+        for panel in spec.panels
+    ]
+
+
+def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], notes: str, printed: bool) -> str:
+    spec = table.spec
+    groups = [(group, len(list(members))) for group, members in groupby(column.group for column in columns)]
+    lines = ["\\toprule"]
+    if any(group for group, _ in groups):
+        lines.append("".join(f" & \\multicolumn{{{n}}}{{c}}{{{escaped(group)}}}" for group, n in groups) + r" \\")
+        ends = [sum(n for _, n in groups[: i + 1]) + 1 for i in range(len(groups))]
+        rules = [f"\\cmidrule(lr){{{end - n + 1}-{end}}}" for end, (_, n) in zip(ends, groups, strict=True)]
+        lines.append(" ".join(rules))
+    heads = ["clients" if groups[0][0] else "", *(escaped(column.head) for column in columns)]
+    lines += [" & ".join(heads) + r" \\", "\\midrule"]
+    for row in spec.rows:
+        if spec.added and row.id == spec.added[0]:
+            lines.append("\\midrule")
+        cells = [_cell(table, marks, column.cell(row)) for column in columns]
+        lines.append(" & ".join([escaped(row.label), *cells]) + r" \\")
+        theirs = [_paper(table, column.cell(row)) for column in columns]
+        if printed and any(theirs):
+            lines.append(" & ".join([r"\quad\scriptsize in print", *theirs]) + r" \\")
+    lines.append("\\bottomrule")
+    named = re.sub(r"[^a-z0-9]+", "-", f"{spec.name} {title}".lower()).strip("-")
+    told = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
+    return "\n".join(
+        [
+            r"\begin{table*}[t]",
+            r"\centering",
+            f"\\caption{{{escaped(told)} {_caption(table)}}}",
+            f"\\label{{tab:{named}}}",
+            r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
+            f"\\begin{{tabular}}{{l{'c' * len(columns)}}}",
+            *lines,
+            r"\end{tabular}}",
+            f"\\par\\smallskip{{\\footnotesize\\raggedright {notes}\\par}}",
+            r"\end{table*}",
+        ]
+    )
+
+
+def _cell(table: Grid, marks: Marks, cell: Cell) -> str:
+    """``\\textbf{86.01}$^{*}$ {\\scriptsize $\\pm$ 0.45}``; or why there is no number."""
+    found = table.results[cell]
+    stat = found.at(table.selection)
+    if stat is None:
+        return results.cell_text(found, table.selection, "percent") or "--"
+    mean, std = _parts(stat, table.spec.format_of(cell.panel))
+    mean = f"\\textbf{{{mean}}}" if cell in marks.best else f"\\underline{{{mean}}}" if cell in marks.second else mean
+    signs = "*" * (cell in marks.starred) + (f"({stat.n})" if stat.n < found.wanted else "")
+    return f"{mean}{f'$^{{{signs}}}$' if signs else ''}{std}"
+
+
+def _parts(stat: Stat, form: str) -> tuple[str, str]:
+    """Mean and std as they are set."""
+    mean, _, std = results.number(stat, form).replace(" (", " ± ").rstrip(")").partition(" ± ")
+    return mean, f" {{\\scriptsize $\\pm$ {std}}}" if std else ""
+
+
+def _paper(table: Grid, cell: Cell) -> str:
+    text = compare.paper_number(reference.of(cell), table.spec.format_of(cell.panel))
+    return f"{{\\scriptsize {escaped(text)}}}" if text else ""
+
+
+def _caption(table: Grid) -> str:
+    """What the numbers are."""
+    spec, draws = table.spec, "splits and seeds" if table.redraw else "seeds"
+    told = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
+    told = f"{told[0].upper()}{told[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
+    return f"{escaped(told)} \\textbf{{Best}}, \\underline{{second best}}."
+
+
+def _notes(table: Grid, marks: Marks, printed: bool) -> str:
+    """Which test, and what a reader must know."""
+    spec, draws = table.spec, "splits" if table.redraw else "seeds"
+    if marks.tested:
+        stars = (
+            f"*: better than the second best by a paired t-test over {draws} (two-sided, false discovery rate "
+            f"{LEVEL:.0%} over the {marks.tested} columns tested). Best and second best are picked by the same runs, "
+            "which makes the test too sure."
+        )
+        left = marks.several - marks.tested
+        stars += f" {left} columns have too few runs that both share, or a tie." if left else ""
+    else:
+        stars = f"No stars: a paired test wants {ENOUGH} {draws} that the best and the second best share."
+    few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
+    told = [stars, "A small number in brackets: of fewer seeds, so many." * few, *compare.fitted(table)]
+    told += [rebuilds(spec.datasets), spec.blank]
+    told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * printed
+    told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
+    return escaped(" ".join(filter(None, told)))
+
+
+def escaped(words: str) -> str:
+    """``words`` with what LaTeX would read as commands made harmless."""
+    return "".join(SPECIAL.get(sign, sign) for sign in words)

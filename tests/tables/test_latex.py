@@ -1,0 +1,141 @@
+"""Tables in LaTeX: their shape, what is marked, and which test the stars are from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fgl_repro.cli import table as cli
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import latex
+from fgl_repro.tables.added import with_rows
+from fgl_repro.tables.load import load
+from fgl_repro.tables.spec import TableSpec
+from support import helpers
+
+METHODS = ["local", "fedavg", "fedpub"]
+SPREAD = (-0.02, -0.01, 0.0, 0.01, 0.02)
+
+
+def made_up(
+    folder: Path, spec: TableSpec, protocol: str, means: dict[str, float], metric: str | None = None
+) -> Archive:
+    """Runs of all seeds; FED-PUB's differ from the others' by noise of its own."""
+    store, noise = (
+        RecordStore(folder),
+        dict(zip(spec.seeds, np.random.default_rng(0).normal(0, 0.002, 9), strict=False)),
+    )
+    for cell in spec.cells():
+        for seed, aside in zip(spec.seeds, SPREAD, strict=False):
+            if (mean := means.get(cell.row.method)) is not None:
+                own = mean + aside + (noise[seed] if cell.row.method == "fedpub" else 0)
+                store.save(helpers.record(spec.config(cell, protocol, seed), best=own, last=own, metric=metric))
+    return Archive(store, {})
+
+
+def check_shape(text: str) -> None:
+    """Braces and environments close, and all lines of a tabular have its columns."""
+    bare = re.sub(r"\\[{}%&_$#]", "", text)
+    assert bare.count("{") == bare.count("}")
+    for part in ("table*", "tabular"):
+        assert text.count(f"\\begin{{{part}}}") == text.count(f"\\end{{{part}}}") > 0
+    assert bare.count("$") % 2 == 0
+    for columns, body in re.findall(r"\\begin\{tabular\}\{(l(?:c+))\}\n(.*?)\\end\{tabular\}", bare, flags=re.S):
+        lines = [line for line in body.splitlines() if line.endswith(r"\\")]
+        assert len(lines) > 1
+        for line in lines:
+            spans = [int(n) for n in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+            assert line.count("&") + 1 + sum(n - 1 for n in spans) == len(columns), line
+
+
+def test_best_second_best_and_star(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog_splits").narrow(["cora"], [3, 5], METHODS)
+    archive = made_up(tmp_path, spec, "fedlog_splits", {"local": 0.5, "fedavg": 0.7, "fedpub": 0.72})
+    text = latex.text(spec, "fedlog_splits", archive, printed=True)
+    check_shape(text)
+    assert text.startswith("% needs \\usepackage{booktabs,graphicx}\n")
+    lines = {line.partition(" & ")[0]: line for line in text.splitlines() if " & " in line}
+    assert re.search(
+        r"& \\textbf\{72\.\d\d\}\$\^\{\*\}\$ \{\\scriptsize \$\\pm\$ 1\.\d\d\} &", lines["FED-PUB (release)"]
+    )
+    assert r"\underline{70.00} {\scriptsize $\pm$ 1.58}" in lines["FedAvg"]
+    assert "& 50.00 {" in lines["Local"]
+    assert r"{\scriptsize 84.16 $\pm$ 0.44}" in text
+    assert "paired t-test over splits (two-sided, false discovery rate 5\\% over the 2 columns tested)" in text
+    assert "over 5 splits and seeds, best validation round, protocol fedlog\\_splits." in text
+
+
+def test_few_runs_give_no_star_and_say_how_many(tmp_path: Path) -> None:
+    spec = with_rows(load("fedlog/2"), ["fedgta"]).narrow(["cora"], [3], [*METHODS, "fedgta"])
+    archive = made_up(tmp_path, spec, "fedlog", {"local": 0.5, "fedavg": 0.7})
+    text = latex.text(spec.narrow(seeds=[0, 1, 2]), "fedlog", archive)
+    check_shape(text)
+    assert text.count(r"\begin{table*}") == 3
+    assert "No stars: a paired test wants 5 seeds" in text
+    assert "in print" not in text
+    assert r"FedGTA & -- \\" in text
+    assert text.count("\\midrule\nFedGTA") == 3
+    assert "--: no number." in text
+    store = RecordStore(tmp_path)
+    cell = next(cell for cell in spec.cells() if cell.row.method == "fedgta")
+    store.save(helpers.record(spec.config(cell, "fedlog", 0), best=0.9))
+    text = latex.text(spec, "fedlog", Archive(store, {}))
+    assert r"FedGTA & \textbf{90.00}$^{(1)}$ \\" in text
+    assert "of fewer seeds, so many" in text
+
+
+def test_of_errors_the_least_is_best_and_panels_may_run_across(tmp_path: Path) -> None:
+    spec = load("fedvn/1_zinc")
+    rows = [spec.rows[0].id, spec.rows[1].id]
+    spec = spec.under("fedvn").narrow(methods=rows)
+    archive = made_up(tmp_path, spec, "fedvn", {spec.rows[0].method: 0.5, spec.rows[1].method: 0.4}, metric="mae")
+    text = latex.text(spec, "fedvn", archive, printed=True)
+    check_shape(text)
+    assert r"\textbf{0.4" in text
+    assert r"\underline{0.5" in text
+    assert "$\\dagger$" in text, "test rows chose the round"
+
+
+def test_ties_share_the_mark_and_are_not_tested(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog_splits").narrow(["cora"], [3], ["local", "fedavg"])
+    archive = made_up(tmp_path, spec, "fedlog_splits", {"local": 0.7, "fedavg": 0.7})
+    text = latex.text(spec, "fedlog_splits", archive)
+    assert text.count(r"\textbf{70.00}") == 2
+    assert r"\underline{70" not in text
+    assert "No stars" in text
+
+
+def test_the_paired_test() -> None:
+    seeds = range(6)
+    better, noise = [0.03, 0.02, 0.04, 0.01, 0.03, 0.02], [0.1, -0.1, 0.05, 0.0, -0.05, 0.02]
+    lines = [("a", s, 0.7 + noise[s] + better[s]) for s in seeds] + [("b", s, 0.7 + noise[s]) for s in seeds]
+    runs = pd.DataFrame(lines, columns=["row", "seed", "value"])
+    t = np.mean(better) / (np.std(better, ddof=1) / 6**0.5)
+    from scipy.stats import t as student
+
+    assert latex.paired(runs, "a", "b") == pytest.approx(2 * student.sf(t, 5))
+    assert latex.paired(runs[runs.seed < 4], "a", "b") is None
+    assert latex.paired(runs, "a", "c") is None
+    assert latex.paired(runs.assign(value=0.5), "a", "b") == 1.0
+
+
+def test_words_are_no_commands() -> None:
+    assert latex.escaped("50 % of $x_1 & {y}~\\z †") == (
+        r"50 \% of \$x\_1 \& \{y\}\textasciitilde{}\textbackslash{}z $\dagger$"
+    )
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    corner = ("--datasets", "cora", "--clients", "3", "--methods", "local", "--add", "fedgta", "--print")
+    assert cli.main(["latex", "fedlog/1", *corner]) == 0
+    out = capsys.readouterr().out
+    check_shape(out)
+    assert "FedGTA & --" in out
+    assert cli.main(["latex", "fedlog/5"]) == 2
+    assert "fedlog/5 is no grid of accuracies" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,6 +189,13 @@ def test_a_deleted_working_directory_is_one_sentence(shell: Shell) -> None:
 def test_an_empty_variable_counts_as_unset(shell: Shell) -> None:
     done = shell("--cfg", "job", "--resolve", FGL_CACHE="", FGL_RECORDS="")
     assert "cache: cache\n" in done.stdout, done.stderr
+
+
+def test_help_names_what_one_may_choose_and_nothing_private(shell: Shell) -> None:
+    told = shell("--help", "method=fedpub").stdout
+    assert re.search("^method: .*fedpub.*opfgl", told, re.MULTILINE)
+    assert "l1: 0.001" in told
+    assert not re.search(r"[:,] _\w+|^table/", told, re.MULTILINE)
 
 
 def test_a_reader_that_has_seen_enough(shell: Shell) -> None:

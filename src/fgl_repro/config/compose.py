@@ -90,12 +90,28 @@ def _name(root: DictConfig, axis: str) -> str:
 
 def register() -> None:
     """Put schemas and resolvers where Hydra finds them; safe to call twice."""
-    _register(tuple((group, name, node) for group in GROUPS for name, node in schemas(group).items()))
+    _register(tuple((group, name, node) for group in GROUPS for name, node in schemas(group).items()), _help())
+
+
+def _help() -> str:
+    """What ``fgl-train --help`` says, without what yaml files alone may name."""
+    groups = (*GROUPS, "experiment", "debug")
+    lines = [f"{group}: {', '.join(names)}" for group in groups if (names := options(group))]
+    return "\n".join(
+        [
+            "fgl-train: one run, or with -m a sweep of them. Runs that are recorded are not done again.",
+            "\nOptions (group=option):\n",
+            *lines,
+            "\nSettings (key=value, as in method.tau=5 or seed=0,1,2 with -m); of these options they are:\n",
+            "$CONFIG",
+            "Flags: fgl-train --hydra-help. Tables of papers: fgl-table --help. Graphs: fgl-data --help.",
+        ]
+    )
 
 
 @cache
-def _register(known: tuple[tuple[str, str, type], ...]) -> None:
-    """Group, name and class of every schema."""
+def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
+    """Args: known: Group, name and class of every schema; told: what ``--help`` says."""
     OmegaConf.register_new_resolver("folder", lambda name, default: os.environ.get(name) or default, replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
@@ -103,6 +119,8 @@ def _register(known: tuple[tuple[str, str, type], ...]) -> None:
     hints = get_type_hints(Config)
     loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
     store.store(name=NOTHING, node={})
+    said = {"app_name": "fgl-train", "header": "", "footer": "", "template": told}
+    store.store(group="hydra/help", name="fgl", node=said)
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
     for group, name, node in known:
         store.store(group=group, name=name, node=node)

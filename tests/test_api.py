@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 import fgl_repro
-from fgl_repro import api
+from fgl_repro.cli import doing
 from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
@@ -21,7 +22,8 @@ from fgl_repro.runs import frames, packed
 from fgl_repro.runs.store import RecordStore
 from support import helpers
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "notebook.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, SRC = ROOT / "docs" / "notebook.md", ROOT / "src"
 FAKE = "support.fake_run:execute"
 PLACE = {"records": "records", "results": "published"}
 
@@ -30,12 +32,12 @@ PLACE = {"records": "records", "results": "published"}
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are made up, in a folder where nothing has run yet."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "obtain", partial(api.obtain, execute=FAKE))
+    monkeypatch.setattr(doing, "obtain", partial(doing.obtain, execute=FAKE))
     monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": FAKE})
 
 
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "obtain", partial(api.obtain, execute="nowhere:nothing"))
+    monkeypatch.setattr(doing, "obtain", partial(doing.obtain, execute="nowhere:nothing"))
 
 
 def test_a_run_is_computed_once_under_the_key_of_the_command_line(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,15 +176,37 @@ def test_importing_the_package_is_cheap() -> None:
         fgl_repro.runn  # noqa: B018
 
 
-def test_the_page_of_examples_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_graph: Callable[..., Graph], cache: Path
-) -> None:
+def test_a_table_is_filled_where_that_is_asked(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    corner = {"datasets": ["cora"], "clients": [3], "methods": ["local"], **PLACE}
+    alone = fgl_repro.table("fedlog/1", add=["fedgta"], fill=True, **corner)
+    assert alone["n_seeds"].tolist() == [0, 3], "only added rows run"
+    assert fgl_repro.table("fedlog/1", fill=True, **corner)["n_seeds"].tolist() == [3]
+    nothing_runs(monkeypatch)
+    with pytest.raises(UserError, match=r"3 runs failed; fedavg-\w+ cora K=3 closed_set seed=0: ModuleNotFoundError"):
+        fgl_repro.table("fedlog/1", fill=True, **corner | {"methods": ["fedavg"]})
+
+
+def test_no_other_process_imports_from_a_notebook(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("__main__.__file__", raising=False)
+    monkeypatch.setattr("fgl_repro.methods.local.Local.__module__", "__main__")
+    with pytest.raises(UserError, match="no other process can import Local from a notebook: give jobs=1"):
+        fgl_repro.sweep("local", jobs=2, **PLACE)
+
+
+def test_the_page_of_examples_runs(tmp_path: Path, real_graph: Callable[..., Graph], cache: Path) -> None:
     real_graph("cora")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FGL_CACHE", str(cache))
     code = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
-    names: dict[str, object] = {}
-    for number, block in enumerate(code):
-        exec(compile(block, f"{PAGE.name}, example {number + 1}", "exec"), names)
-    assert len(RecordStore("results/records").files()) == 4, "and the first is published"
-    assert len(RecordStore("elsewhere").files()) == 1
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(code))
+    done = subprocess.run(
+        [sys.executable, page.name],
+        cwd=tmp_path,
+        env={**os.environ, "FGL_CACHE": str(cache), "FGL_RECORDS": "", "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("fedpub-release cora K=10 closed_set seed=0: fedlog, "), "it is published"
+    assert done.stdout.rstrip().splitlines()[-1].startswith("method=fedmine does not exist: choose from")
+    assert len(RecordStore(tmp_path / "results/records").files()) == 6
+    assert len(RecordStore(tmp_path / "elsewhere").files()) == 1

@@ -1,14 +1,14 @@
 """fgl_repro: a reference harness that regenerates the tables of federated graph learning papers.
 
-For notebooks: ``run``, ``sweep``, ``table``, ``records``, ``find`` and ``search``, see :mod:`fgl_repro.api`, which is
-imported once one of them is asked for.
+For notebooks: ``run``, ``sweep``, ``table``, ``records``, ``find``, ``announce`` and ``search``, see
+:mod:`fgl_repro.api`, which is imported once one of them is asked for.
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "find", "records", "run", "search", "sweep", "table"]
+__all__ = ["__version__", "announce", "find", "records", "run", "search", "sweep", "table"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,3 +1,4 @@
+from fgl_repro.api import announce as announce
 from fgl_repro.api import find as find
 from fgl_repro.api import records as records
 from fgl_repro.api import run as run

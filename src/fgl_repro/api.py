@@ -16,20 +16,21 @@ from typing import Any
 
 import pandas as pd
 
-from fgl_repro.cli import request
-from fgl_repro.cli.train import obtain, summary
-from fgl_repro.config import Config, build, conf_dir, from_science, key_of, science, search
-from fgl_repro.core.errors import UserError, sentence
+from fgl_repro.cli import doing, request
+from fgl_repro.cli.train import summary
+from fgl_repro.config import Config, build, conf_dir, key_of, options, search, unchecked
+from fgl_repro.config.own import announce
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs import frames, tuning
-from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.runs.sweep import label, run_all
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.sweep import label
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.spec import ACCURACY
 
-__all__ = ["Run", "Sweep", "find", "records", "run", "search", "sweep", "table"]
+__all__ = ["Run", "Sweep", "announce", "find", "records", "run", "search", "sweep", "table"]
 
 Folder = str | Path | None
 """Where records lie, or what is published; None: where the command line looks."""
@@ -158,7 +159,11 @@ def run(
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     args = _folders(records, results, fresh)
-    return _obtained(_config(choices, overrides or {}, curves, args), args)
+    config = _config(choices, overrides or {}, curves, args)
+    doing.obtain_tuned(config, args)
+    found = _found(config, args)
+    assert found is not None
+    return found
 
 
 def sweep(
@@ -189,8 +194,6 @@ def sweep(
     Raises:
         UserError: A combination can never run; said before anything has run.
     """
-    if jobs < 1:
-        raise UserError(f"jobs={jobs} does nothing: give at least 1.")
     args = _folders(records, results, fresh)
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
@@ -201,21 +204,9 @@ def sweep(
         for chosen in product(*listed.values())
         for values in product(*swept.values())
     ]
-    failed: list[tuple[str, str]] = []
-    if jobs > 1:
-        candidates = [candidate for config in configs for candidate in tuning.candidates(config)]
-        failed += _in_processes(candidates, jobs, args)
-        chosen_runs = [tuning.choose(config, _archive(args)) for config in configs]
-        failed += _in_processes([config for config in chosen_runs if config is not None], jobs, args)
-        found = [_found(config, args) for config in configs]
-        return Sweep(tuple(run for run in found if run is not None), tuple(failed))
-    runs = []
-    for config in configs:
-        try:
-            runs.append(_obtained(config, args))
-        except Exception as error:
-            failed.append((label(science(config)), sentence(error)))
-    return Sweep(tuple(runs), tuple(failed))
+    failed = doing.settle(configs, jobs, args)
+    found = [_found(config, args) for config in configs]
+    return Sweep(tuple(run for run in found if run is not None), tuple(failed))
 
 
 def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
@@ -226,13 +217,17 @@ def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
     """
     args = _folders(records, results)
     keys = {record.key for record in request.store(args).all(strict=False)}
-    found = sorted(each for each in keys.union(*_published(args).values()) if each.startswith(key))
+    found = sorted(each for each in keys.union(*request.everything_published(args).values()) if each.startswith(key))
     if len(found) != 1:
         what = f"{len(found)} runs have keys that begin" if found else "no run has a key that begins"
         raise UserError(f"{what} with {key!r}: see the column key of records().")
-    record = _archive(args).load(found[0])
+    record = doing.archive(args).load(found[0])
     assert record is not None
-    return _as_run(record, from_science(record.config), args)
+    world = registry.options("setting").get(record.config["setting"]["world"])
+    probe = world.probes[0] if world is not None else next(iter(record.metrics))
+    known = record.protocol in options("protocol")
+    selection = unchecked(None, protocol=record.protocol).protocol.selection if known else "best_validation"
+    return _as_run(record, probe, selection, args)
 
 
 def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
@@ -242,7 +237,7 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
     """
     args = _folders(records, results)
     found = {record.key: (record, LOCAL) for record in request.store(args).all(strict=False)}
-    for paper, runs in _published(args).items():
+    for paper, runs in request.everything_published(args).items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
     lines = [line for record, source in found.values() for line in frames.scores(record, source)]
     return pd.DataFrame(lines, columns=frames.SCORES)
@@ -257,6 +252,8 @@ def table(
     methods: Collection[str] = (),
     seeds: Collection[int] = (),
     add: Collection[str] = (),
+    fill: bool = False,
+    jobs: int = 1,
     records: Folder = None,
     results: Folder = None,
 ) -> pd.DataFrame:
@@ -265,21 +262,25 @@ def table(
     A grid of accuracies has a line a cell: ``mean`` and ``std`` over ``n_seeds`` runs at the round that the protocol
     prints, ``paper_mean`` and ``paper_std``, all as fractions (errors as they are); ``gap`` and ``half``, half the
     width of the 95 % interval around our mean, in points (of errors in percent of the printed number). Other tables
-    and figures have the columns of their CSV. Nothing is run.
+    and figures have the columns of their CSV.
 
     Args:
         name: As ``fgl-table list`` prints it: ``fedlog/1``, ``fedlog/fig9``.
         protocol: None: the table's first.
         datasets, clients, methods, seeds: Keep only these; empty: all.
         add: Methods, or ``method:variant``, that are further rows.
+        fill: Do the runs that are missing, of added rows alone if there are some; otherwise nothing is run.
+        jobs: As for ``sweep``.
 
     Raises:
-        UserError: There is no such table, or it lacks what it is narrowed to.
+        UserError: There is no such table, it lacks what it is narrowed to, or a run failed.
     """
     args = _folders(records, results)
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds, "add": add}
     vars(args).update({axis: _listed(values) for axis, values in kept.items()}, table=name, protocol=protocol)
     wanted = request.one(args)
+    if fill and (failed := doing.settle(tables.runs(wanted.to_run, wanted.protocol), jobs, args)):
+        raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
     archive = request.archive(args, wanted.spec.paper, lenient=True)
     if wanted.spec.kind != ACCURACY:
         return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
@@ -304,60 +305,29 @@ def _folders(records: Folder, results: Folder, fresh: bool = False) -> argparse.
 
 def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, args: argparse.Namespace) -> Config:
     given = {name: value for name, value in choices.items() if value is not None}
-    given["method"], _, variant = str(given["method"]).partition(":")
+    method, _, variant = str(given.get("method", "")).partition(":")
+    given |= {"method": method} if method else {}
     dotted = {"method.variant": variant} if variant else {}
     return build({**dotted, "runtime.curves": curves, "paths.records": str(args.records), **overrides}, **given)
 
 
-def _published(args: argparse.Namespace) -> dict[str, Packed]:
-    return {paper: request.published(args, paper)[0] for paper in request.published_papers(args)}
-
-
-def _archive(args: argparse.Namespace) -> Archive:
-    return Archive(request.store(args), {}, lenient=True) if args.fresh else request.archive_of_all(args)
-
-
 def _found(config: Config, args: argparse.Namespace) -> Run | None:
     """What was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
-    archive = _archive(args)
+    archive = doing.archive(args)
     chosen = tuning.choose(config, archive)
     if chosen is None or not archive.enough(key := key_of(chosen), chosen.runtime.curves):
         return None
     record = archive.load(key)
     assert record is not None
-    return _as_run(record, chosen, args)
+    return _as_run(record, config.setting.focus, config.protocol.selection, args)
 
 
-def _obtained(config: Config, args: argparse.Namespace) -> Run:
-    """What was asked for, computed in this process where it is missing, candidates first."""
-    for candidate in tuning.candidates(config):
-        _compute(candidate, args)
-    chosen = tuning.choose(config, _archive(args))
-    assert chosen is not None
-    _compute(chosen, args)
-    found = _found(config, args)
-    assert found is not None
-    return found
-
-
-def _compute(config: Config, args: argparse.Namespace) -> None:
-    if config.runtime.force or not _archive(args).enough(key_of(config), config.runtime.curves):
-        obtain(config, request.store(args), live=False)
-
-
-def _in_processes(configs: Iterable[Config], jobs: int, args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Do what is missing in worker processes; returns what failed, and why."""
-    archive = _archive(args)
-    missing = [config for config in configs if not archive.enough(key_of(config), config.runtime.curves)]
-    return run_all(missing, jobs, request.store(args)).failed
-
-
-def _as_run(record: Record, config: Config, args: argparse.Namespace) -> Run:
-    curves = pd.DataFrame(_archive(args).curves(record.key))
+def _as_run(record: Record, probe: str, selection: str, args: argparse.Namespace) -> Run:
+    curves = pd.DataFrame(doing.archive(args).curves(record.key))
     curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
-    source = next((paper for paper, runs in _published(args).items() if record.key in runs), LOCAL)
+    source = next((paper for paper, runs in request.everything_published(args).items() if record.key in runs), LOCAL)
     source = LOCAL if request.store(args).path(record.key).exists() else source
-    return Run(record, curves, source, config.setting.focus, tables.ROUND[config.protocol.selection])
+    return Run(record, curves, source, probe, tables.ROUND[selection])
 
 
 def _printed(line: Mapping[str, Any]) -> dict[str, Any]:

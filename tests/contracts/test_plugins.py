@@ -189,6 +189,9 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     missing = [line for line in shell.table("missing", *corner, "--add", "fedmine").splitlines() if "method=" in line]
     assert [line.split()[-1] for line in missing] == ["seed=0", "seed=1", "seed=2"], "only what is added runs"
     assert all("method=fedmine dataset=cora" in line for line in missing)
+    code = "import fgl_repro; fgl_repro.search(\"my conf's\"); print(fgl_repro.run('fedmine', 'blocks', 3, 1, "
+    code += "partitioner='stripes', setting='hubs', model='wide', protocol='short').source)"
+    assert shell("-c", code) == "local\n", "recorded by the command line"
     told = shell.table("run", "mine/1", "--add", "fedprox", "--clients", "3")
     assert "2 runs done" in told
     assert "**FedProx" in (tmp_path / "tables/mine+fedprox/short/leaderboard_1.md").read_text()

@@ -57,9 +57,14 @@ def search(folder: str | Path) -> None:
         raise UserError(f"--config-dir {folder} is not a folder: name one that holds dataset/, method/, table/, ...")
     if path not in folders():
         _searched.append(path)
-        _nodes.clear()
-        for kept in (_part, _combined):
-            kept.cache_clear()
+        forget()
+
+
+def forget() -> None:
+    """Read all options anew where they are asked for next."""
+    _nodes.clear()
+    for kept in (_part, _combined):
+        kept.cache_clear()
 
 
 def yaml_files(group: str) -> dict[str, Path]:

@@ -50,6 +50,26 @@ def options(axis: str) -> dict[str, type[Any]]:
     return found
 
 
+def announce(item: type[Any]) -> None:
+    """Make a class of this process an option of its axis; one of the same name that was announced here gives way.
+
+    Raises:
+        UserError: It is no option with a name, or takes a name that is taken.
+    """
+    axis = getattr(item, "axis", "")
+    if axis not in PACKAGES or not _is_option(item, axis):
+        what = getattr(item, "__name__", item)
+        raise UserError(f"{what} is no class of an axis with a name of its own: see 'Adding a method' in the README.")
+    if options(axis).get(item.name, item) is not item and (axis, item.name) not in _announced:
+        raise UserError(f"{axis} {item.name} exists already: give {item.__name__} another name.")
+    _announced.add((axis, item.name))
+    options(axis)[item.name] = item
+
+
+_announced: set[tuple[str, str]] = set()
+"""Axis and name of options that this process announced."""
+
+
 def _is_option(item: object, axis: str) -> bool:
     return isinstance(item, type) and issubclass(item, Option) and "name" in vars(item) and item.axis == axis
 

@@ -1,0 +1,63 @@
+"""Options that a notebook or script defines for itself, without a package or a yaml."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from fgl_repro.config.compose import forget, search, yaml_files
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import Option
+
+Kind = TypeVar("Kind", bound=type[Option])
+
+
+def announce(option: Kind) -> Kind:
+    """Make a class, of a method say, an option by its name in this process; a decorator.
+
+    The text of the class (and of its bases outside this package) becomes part of the keys of its runs: whoever changes
+    it is never given the runs of its former self. What the class calls elsewhere is not part of them.
+
+    Raises:
+        UserError: It is no option, takes a name that is taken, or its text cannot be found.
+    """
+    own = [kind for kind in option.__mro__ if not kind.__module__.startswith(("fgl_repro.", "builtins"))]
+    text = "\n".join(map(_text, own))
+    registry.announce(option)
+    option.recorded = {**option.recorded, "source": hashlib.sha256(text.encode()).hexdigest()[:12]}
+    if option.name not in yaml_files(option.axis):
+        path = Path(_folder().name) / option.axis / f"{option.name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"defaults: [_{option.name}, _self_]\n")
+        search(_folder().name)
+    forget()
+    return option
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """Yaml files of announced options; gone with this process."""
+    return TemporaryDirectory(prefix="fgl-own-")
+
+
+def _text(kind: type) -> str:
+    """The methods of a class as they are written, and its other attributes; a notebook's cell has no class to read."""
+    parts = []
+    for name, value in sorted(vars(kind).items()):
+        function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)
+        if inspect.isfunction(function) and function.__module__ == kind.__module__:
+            try:
+                parts.append(inspect.getsource(function))
+            except OSError:
+                if not name.startswith("__"):  # what a dataclass generates has no text, and follows from its fields
+                    where = f"{kind.__name__}.{name}"
+                    raise UserError(f"the text of {where} cannot be found: define it in a file.") from None
+        elif name != "recorded" and (not name.startswith("__") or name == "__annotations__"):
+            parts.append(re.sub(r" at 0x[0-9a-f]+", "", f"{name} = {value!r}"))
+    return "\n".join(parts)

@@ -1,0 +1,111 @@
+"""Options that a notebook defines for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from fgl_repro.config import build, compose, key_of, search
+from fgl_repro.config.own import announce
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
+from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.tables.added import with_rows
+from fgl_repro.tables.load import load
+
+
+@pytest.fixture(autouse=True)
+def _undone() -> Iterator[None]:
+    """What a test announces is forgotten after it."""
+    known, searched = dict(registry.options("method")), list(compose._searched)
+    yield
+    registry.options("method").clear()
+    registry.options("method").update(known)
+    registry._announced.clear()
+    compose._searched[:] = searched
+    compose.forget()
+
+
+def fedmine(factor: float = 2.0) -> Any:
+    @dataclass
+    class FedMine(FedAvg):
+        name: ClassVar[str] = "fedmine"
+        scale: ClassVar[float] = factor
+        shrink: float = 0.5
+
+        @property
+        def whole(self) -> float:
+            return self.shrink * self.scale
+
+    return FedMine
+
+
+def other() -> Any:
+    @dataclass
+    class FedMine(FedAvg):
+        name: ClassVar[str] = "fedmine"
+        scale: ClassVar[float] = 2.0
+        shrink: float = 0.5
+
+        @property
+        def whole(self) -> float:
+            return self.shrink + self.scale
+
+    return FedMine
+
+
+def key(**overrides: Any) -> str:
+    return key_of(build(overrides, method="fedmine", dataset="cora"))
+
+
+def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
+    own = announce(fedmine())
+    config = build({"method.shrink": 0.25}, method="fedmine", dataset="cora")
+    assert type(config.method) is own
+    assert config.method.whole == 0.5
+    assert config.protocol.lr == build(method="fedavg", dataset="cora").protocol.lr
+    first = key()
+    assert key(**{"method.shrink": 0.25}) != first
+    announce(own)
+    assert key() == first, "announced twice"
+    announce(fedmine())
+    assert key() == first, "a cell that is run again"
+    announce(other())
+    assert key() != first, "a method that was edited"
+    announce(fedmine(3.0))
+    assert key() != first, "another constant"
+    with pytest.raises(UserError, match=r"method\.shrunk does not exist: the keys of method are"):
+        key(**{"method.shrunk": 1})
+    row = with_rows(load("fedlog/1"), ["fedmine:paper"]).rows[-1]
+    assert row.label == "fedmine (paper)"
+
+
+def test_a_yaml_of_ones_own_says_what_differs(tmp_path: Path) -> None:
+    (tmp_path / "method").mkdir()
+    (tmp_path / "method" / "fedmine.yaml").write_text("defaults: [_fedmine, _self_]\nshrink: 0.125\n")
+    search(tmp_path)
+    announce(fedmine())
+    assert build(method="fedmine").method.shrink == 0.125  # type: ignore[attr-defined]
+
+
+def test_mistakes() -> None:
+    class Nameless(FedAvg):
+        pass
+
+    class FedProx(FedAvg):
+        name: ClassVar[str] = "fedprox"
+
+    for item in (Nameless, int, registry):
+        with pytest.raises(UserError, match="is no class of an axis with a name of its own"):
+            registry.announce(item)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="method fedprox exists already: give FedProx another name"):
+        announce(FedProx)
+    names: dict[str, Any] = {"FedAvg": FedAvg, "__name__": "nowhere"}
+    exec("class Mine(FedAvg):\n    name = 'mine'\n    def check(self):\n        pass", names)
+    with pytest.raises(UserError, match=r"the text of Mine\.check cannot be found"):
+        announce(names["Mine"])
+    assert not {"mine"} & set(registry.options("method"))

@@ -26,7 +26,8 @@ option = $(if $(strip $(value $(2))),$(1) $(call quoted,$(subst $(space),$(comma
 flag = $(if $(filter-out 0 no false,$(strip $(value $(2)))),$(1))
 NARROW = $(strip $(call option,--datasets,DATASETS) $(call option,--clients,CLIENTS) \
 	$(call option,--methods,METHODS) $(call option,--seeds,SEEDS) $(call option,--protocol,PROTOCOL))
-SWEEP = $(strip $(NARROW) $(call option,--jobs,JOBS) $(call flag,--fast,FAST) $(call flag,--fresh,FRESH))
+WITH_ADDED = $(strip $(NARROW) $(call option,--add,ADD))
+SWEEP = $(strip $(WITH_ADDED) $(call option,--jobs,JOBS) $(call flag,--fast,FAST) $(call flag,--fresh,FRESH))
 # ARGS are split into words as a shell would split them, and nothing more is made of them
 override export ARGS := $(value ARGS)
 WITH_ARGS = $(BIN)/python -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv[1:] + shlex.split(os.environ["ARGS"]))'
@@ -36,7 +37,7 @@ DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fe
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint type format train table1 table2 table9 tables list missing \
-	compare report show rerun \
+	compare report show latex rerun \
 	publish unpack push bench data clean
 
 help: ## this list
@@ -45,6 +46,7 @@ help: ## this list
 	@echo "all of a paper: make $(firstword $(PAPERS)) (or $(wordlist 2,99,$(PAPERS))); one table or figure of it:"
 	@echo "  make fedlog-3, make fedlog-fig9, make fedpub-7a, make fedsage-D1, ...; make list names them"
 	@echo "narrow tables by DATASETS=cora,pubmed CLIENTS=3,5 METHODS=fedavg,fedpub SEEDS=0 PROTOCOL=fedlog"
+	@echo "ADD=fedgta,ditto:paper puts further methods beside the rows of a paper's table, in a folder apart"
 	@echo "published runs count as done, FRESH=1 does them anyway; tables are written into tables/, which git ignores"
 	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
@@ -106,16 +108,19 @@ list: $(STAMP) ## tables and figures, and how much of each is recorded
 	$(BIN)/fgl-table list
 
 missing: $(STAMP) ## commands of the runs T still lacks (T=table1, T=fig9, or T=fedlog: all)
-	$(BIN)/fgl-table missing $(call quoted,$(value T)) $(NARROW)
+	$(BIN)/fgl-table missing $(call quoted,$(value T)) $(WITH_ADDED)
 
 compare: $(STAMP) ## write T into tables/ from the runs there are, beside the printed numbers
-	$(BIN)/fgl-table compare $(call quoted,$(value T)) $(NARROW)
+	$(BIN)/fgl-table compare $(call quoted,$(value T)) $(WITH_ADDED)
 
 report: $(STAMP) ## every table and protocol of each paper condensed into tables/<paper>/README.md
 	$(BIN)/fgl-table report
 
 show: $(STAMP) ## table T from the records there are
-	$(BIN)/fgl-table show $(call quoted,$(value T)) $(NARROW)
+	$(BIN)/fgl-table show $(call quoted,$(value T)) $(WITH_ADDED)
+
+latex: $(STAMP) ## table T for a paper of yours: make -s latex T=fedlog/1 > table.tex (PRINTED=1: the printed numbers below)
+	$(BIN)/fgl-table latex $(call quoted,$(value T)) $(strip $(WITH_ADDED) $(call flag,--print,PRINTED))
 
 rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
 	@test -n $(call quoted,$(value KEY)) || { echo "which run? make rerun KEY=<first digits of a record's key>" >&2; exit 2; }

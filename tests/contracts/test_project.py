@@ -110,6 +110,8 @@ def test_make_passes_only_the_options_that_are_given() -> None:
     assert said.strip().endswith("run 'table1' --datasets 'cora,pubmed' --clients '3,5' --seeds '0' --jobs '2'")
     said = subprocess.run([*command, "FAST=1"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
     assert said.strip() == ".venv/bin/fgl-table run 'table1' --fast"
+    said = subprocess.run([*command, "ADD=mine"], cwd=ROOT, env=ENV, capture_output=True, check=True, text=True).stdout
+    assert said.strip() == ".venv/bin/fgl-table run 'table1' --add 'mine'"
 
 
 def test_every_table_and_figure_has_a_target() -> None:
@@ -144,6 +146,8 @@ def test_make_uses_options_that_the_tools_have(target: str) -> None:
         "METHODS=local",
         "SEEDS=0",
         "PROTOCOL=fedlog",
+        "ADD=fedgta",
+        "PRINTED=1",
         "JOBS=2",
         "FAST=1",
     ]

@@ -17,7 +17,7 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import findings, report
+from fgl_repro.tables import columns, findings, report
 from fgl_repro.tables import reference as printed_numbers
 from fgl_repro.tables.artifact import make
 from fgl_repro.tables.kinds import common
@@ -47,7 +47,8 @@ def typed(text: str) -> list[str]:
 
 def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
     pages = findings.pages(RESULTS)
-    assert {RESULTS / "README.md", *(path.with_name("FINDINGS.md") for path in TEMPLATES)} == set(pages)
+    whole = {RESULTS / f"{name}.md" for name in ("README", "COLUMNS", "PICTURES")}
+    assert {*whole, *(path.with_name("FINDINGS.md") for path in TEMPLATES)} == set(pages)
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table publish"
 
@@ -63,6 +64,13 @@ def test_the_scoreboard_has_the_tables_of_which_most_cells_have_run() -> None:
             ran = [line["n_seeds"] != "0" for line in csv.DictReader(file)]
         link = path.with_suffix(".md").relative_to(RESULTS).as_posix()
         assert (f"({link})" in board) == (sum(ran) > len(ran) / 2), link
+
+
+def test_every_column_of_what_is_published_is_in_the_dictionary() -> None:
+    """Under one kind of file each, so that the page tells of all of them."""
+    files = [path for _, pattern in columns.FILES for path in RESULTS.glob(pattern)]
+    assert sorted(files) == sorted(RESULTS.rglob("*.csv"))
+    assert [name for name in columns.heads(files) if not columns.meaning(name)] == []
 
 
 def published(paper: str, pattern: str, *columns: str) -> Iterator[tuple[str, dict[str, str]]]:

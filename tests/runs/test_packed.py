@@ -47,11 +47,11 @@ def test_pack_is_deterministic_sorted_and_merges(tmp_path: Path) -> None:
     assert b"\r" not in one.read_bytes()
     lines = one.read_text().splitlines()
     assert lines[0].startswith(
-        "key,method,variant,dataset,clients,world,lr,weight_decay,seed,best_round,seen_graph_best,"
+        "key,method,variant,dataset,clients,partitioner,world,protocol,lr,weight_decay,seed,best_round,seen_graph_best,"
     )
-    assert [line.split(",")[8] for line in lines[1:]] == ["0", "1", "2", "3"]
+    assert [line.split(",")[10] for line in lines[1:]] == ["0", "1", "2", "3"]
     variant = records[0].config["method"]["variant"]
-    assert lines[1].split(",")[1:6] == ["fedavg", variant, "cora", "3", "closed_set"]
+    assert lines[1].split(",")[1:7] == ["fedavg", variant, "cora", "3", "published", "closed_set"]
     newer = records[0].changed(device="cuda:0")
     pack([newer], one)
     assert Packed(one)[newer.key].device == "cuda:0"

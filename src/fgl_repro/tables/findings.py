@@ -49,7 +49,7 @@ from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
-from fgl_repro.tables import compare
+from fgl_repro.tables import columns, compare, pictures
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
@@ -309,7 +309,10 @@ def causes(texts: Mapping[str, str]) -> str:
 
 
 def pages(results: Path) -> dict[Path, str]:
-    """Text of the scoreboard and of every paper's findings, by file; what has no template has no page."""
+    """Text of the scoreboard, of every paper's findings, of columns and pictures, by file.
+
+    What has no template has no page.
+    """
     every = {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
     head, found = "<!-- Written from {}; do not edit. -->\n", {}
     for paper, published in every.items():
@@ -320,6 +323,9 @@ def pages(results: Path) -> dict[Path, str]:
         text = template.read_text(encoding="utf-8")
         text = text.replace("{scoreboard}", _board(every)).replace("{causes}", causes(found))
         out[results / "README.md"] = head.format(template.name) + text
+    if every:
+        out[results / "COLUMNS.md"] = head.format("tables/columns.py") + columns.page(results)
+        out[results / "PICTURES.md"] = head.format("tables/pictures.py") + pictures.page(results)
     return out
 
 

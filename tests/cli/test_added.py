@@ -72,6 +72,13 @@ def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
     assert "1 runs done" in out
     assert cli.main(["run", "fedlog/1", "--add", "fedgta", "--fast"]) == 0
     assert "1 runs done" in capsys.readouterr().out
+    few = ["opfgl/4", "opfgl/11"]  # of which the second has clients with different architectures
+    monkeypatch.setattr("fgl_repro.cli.request.specs", lambda table: {"opfgl": [load.load(name) for name in few]})
+    assert cli.main(["missing", "opfgl", "--add", "ditto", "--datasets", "cora", "--seeds", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert "method=ditto" in out
+    assert "opfgl/11 is left out: model=fleet cannot carry method=ditto" in err
+    assert cli.main(["missing", "opfgl/11", "--add", "ditto"]) == 2
 
 
 @pytest.mark.parametrize(

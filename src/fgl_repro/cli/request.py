@@ -91,9 +91,21 @@ def several(args: argparse.Namespace) -> list[Request]:
         shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
         if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
             found.append(_narrowed(spec, args, shared))
+    found = [wanted for wanted in found if not wanted.spec.added or _can_run(wanted)]
     if not found:
         raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
     return found
+
+
+def _can_run(wanted: Request) -> bool:
+    """Whether the rows that were added can be run as the table asks; says so where they cannot."""
+    try:
+        for cell in wanted.to_run.planned():
+            wanted.to_run.config(cell, wanted.protocol, wanted.to_run.seeds[0])
+    except UserError as error:
+        print(f"fgl-table: {wanted.spec.name} is left out: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def specs(table: str | None) -> dict[str, list[TableSpec]]:

@@ -256,12 +256,12 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
             raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
     chosen = dict(choices)
     every = {group: _part(group, chosen.get(group, ""), environment) for group in GROUPS}
-    read = {group: part for group, part in every.items() if part is not None}
-    if read.keys() != every.keys():
+    known = {group: part for group, part in every.items() if part is not None}
+    if known.keys() != every.keys():
         return _typed(_root(choices, clients))
     if clients is not None:
-        read["partitioner"] = read["partitioner"].told("clients", clients)
-    made = parts.together(read)
+        known["partitioner"] = known["partitioner"].told("clients", clients)
+    made = parts.together(known)
     if isinstance(made["model"], Auto):
         made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)
     return Config(**made, seed=_node("", "").seed)

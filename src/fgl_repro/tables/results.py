@@ -179,7 +179,7 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     """The whole table from whatever records there are."""
     if not (spec.rows and spec.panels):
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
-    _firsts(spec, protocol)
+    _compose(spec, protocol)
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
     rules = (example.fitted, example.redraw, example.selected_by == "test")
@@ -191,8 +191,8 @@ def tally(table: Grid) -> tuple[int, int]:
     return sum(found.status == "complete" for found in table.results.values()), len(table.results)
 
 
-def _firsts(spec: TableSpec, protocol: str) -> list[Config]:
-    """The first run of every cell at hand, before tuning; all options that they need are composed in one go."""
+def _compose(spec: TableSpec, protocol: str) -> None:
+    """Compose all options that the table needs in one go."""
     named = {
         "dataset": spec.datasets,
         "partitioner": [spec.partitioner],
@@ -202,6 +202,11 @@ def _firsts(spec: TableSpec, protocol: str) -> list[Config]:
         "method": [row.method for row in spec.rows],
     }
     read((group, name) for group, names in named.items() for name in names if name)
+
+
+def _firsts(spec: TableSpec, protocol: str) -> list[Config]:
+    """The first run of every cell at hand, before tuning."""
+    _compose(spec, protocol)
     return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
 
 

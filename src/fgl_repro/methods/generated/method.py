@@ -71,7 +71,7 @@ class Generated(FedAvg[S]):
 
     def distiller(self, state: S) -> Distiller:
         """Who distils."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} does not say who distils")
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         teachers = upload.tensors()

@@ -27,7 +27,8 @@ flag = $(if $(filter-out 0 no false,$(strip $(value $(2)))),$(1))
 NARROW = $(strip $(call option,--datasets,DATASETS) $(call option,--clients,CLIENTS) \
 	$(call option,--methods,METHODS) $(call option,--seeds,SEEDS) $(call option,--protocol,PROTOCOL))
 WITH_ADDED = $(strip $(NARROW) $(call option,--add,ADD))
-SWEEP = $(strip $(WITH_ADDED) $(call option,--jobs,JOBS) $(call flag,--fast,FAST) $(call flag,--fresh,FRESH))
+SWEEP = $(strip $(WITH_ADDED) $(call option,--jobs,JOBS) $(call option,--launcher,LAUNCHER) $(call option,--address,ADDRESS) \
+	$(call option,--slurm,SLURM) $(call flag,--fast,FAST) $(call flag,--fresh,FRESH))
 # ARGS are split into words as a shell would split them, and nothing more is made of them
 override export ARGS := $(value ARGS)
 WITH_ARGS = $(BIN)/python -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv[1:] + shlex.split(os.environ["ARGS"]))'
@@ -50,6 +51,7 @@ help: ## this list
 	@echo "published runs count as done, FRESH=1 does them anyway; tables are written into tables/, which git ignores"
 	@echo "FAST=1 is a smoke test: two rounds of one corner of a table, nothing kept"
 	@echo "JOBS=2 does so many runs at a time; a sweep that was stopped goes on where it was"
+	@echo "LAUNCHER=ray (ADDRESS=auto) or LAUNCHER=slurm (SLURM=timeout_min=60) does them on a cluster"
 
 $(STAMP): pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(call quoted,$(value PYTHON)) -m venv $(VENV)

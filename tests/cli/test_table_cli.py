@@ -138,6 +138,12 @@ def test_a_published_run_without_curves_is_done_where_one_of_several_tables_need
         (("run", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
         (("publish", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
         (("show", "fig9", "--methods", "fedavg"), "fedlog/fig9 has no methods fedavg: choose from fedlog"),
+        (
+            ("run", "fedlog/1", "--launcher", "moon"),
+            "there is no launcher moon: choose from local, ray, slurm, submitit",
+        ),
+        (("run", "fedlog/1", "--address", "auto"), "--address is of a Ray cluster: give --launcher ray with it."),
+        (("run", "fedlog/1", "--slurm", "mem_gb=4"), "--slurm is for --launcher slurm: give that with it."),
     ],
 )
 def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

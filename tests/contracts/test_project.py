@@ -129,7 +129,8 @@ def test_no_variable_is_a_command(tmp_path: Path, evil: str) -> None:
         (tmp_path / tool).write_text("#!/bin/sh\necho\n")
         (tmp_path / tool).chmod(0o755)
     for target in ("table1", "fedlog-3", "missing", "push", "rerun", "data", "train", "bench"):
-        values = [f"{name}={evil}" for name in ("DATASETS", "METHODS", "SEEDS", "PROTOCOL", "JOBS", "T", "KEY", "ARGS")]
+        names = ("DATASETS", "METHODS", "SEEDS", "PROTOCOL", "JOBS", "LAUNCHER", "ADDRESS", "SLURM", "T", "KEY", "ARGS")
+        values = [f"{name}={evil}" for name in names]
         stamp = ["-o", ".venv/.installed", f"BIN={tmp_path}", "-f", str(ROOT / "Makefile"), "-C", str(tmp_path)]
         shutil.copytree(ROOT / "conf" / "table", tmp_path / "conf" / "table", dirs_exist_ok=True)
         done = subprocess.run(["make", *stamp, target, *values], env=ENV, capture_output=True, text=True)
@@ -149,6 +150,9 @@ def test_make_uses_options_that_the_tools_have(target: str) -> None:
         "ADD=fedgta",
         "PRINTED=1",
         "JOBS=2",
+        "LAUNCHER=ray",
+        "ADDRESS=auto",
+        "SLURM=mem_gb=4",
         "FAST=1",
     ]
     command = ["make", "-n", "-o", ".venv/.installed", target, *given]

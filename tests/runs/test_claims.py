@@ -43,8 +43,8 @@ def write_claim(path: Path, **said: object) -> None:
         ({}, 7 * 3600, False),  # alive on this host: age does not matter
         ({"pid": -1}, 0, True),
         ({"birth": "1"}, 0, True),  # the pid lives again, as another process
-        ({"host": "elsewhere"}, 0, False),
-        ({"host": "elsewhere"}, 7 * 3600, True),
+        ({"host": "elsewhere"}, 600, False),
+        ({"host": "elsewhere"}, 1200, True),
     ],
 )
 def test_stale_claims(tmp_path: Path, said: dict, age: float, stale: bool) -> None:

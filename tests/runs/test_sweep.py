@@ -219,7 +219,7 @@ def test_costs_come_from_the_most_alike_runs() -> None:
 def test_no_torch() -> None:
     package = Path(fgl_repro.__file__).parent
     rooms = [path for room in ("tables", "config") for path in (package / room).rglob("*.py")]
-    rooms += [path for path in (package / "runs").glob("*.py") if path.stem != "execute"]
+    rooms += [path for path in (package / "runs").rglob("*.py") if path.stem != "execute"]
     names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in sorted(rooms)]
     code = "import sys\n" + "".join(f"import {name.removesuffix('.__init__')}\n" for name in names)
     code += "sys.exit('torch' in sys.modules)"

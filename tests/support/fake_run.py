@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import UserError
@@ -57,3 +58,14 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
 def drifting(config: Config, report: Report | None = None, slot: int = 0) -> Outcome:
     """Gives another accuracy than ``execute``."""
     return Outcome(helpers.record(config, best=0.123), {})
+
+
+def real(config: Config, report: Report | None = None, slot: int = 0) -> Any:
+    """A run that leaves its traces, takes its time, and computes what it should."""
+    from fgl_repro.runs.execute import execute as compute
+
+    _log("start", config)
+    time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+    outcome = compute(config, report, slot)
+    _log("end", config)
+    return outcome

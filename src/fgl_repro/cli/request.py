@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fgl_repro.config import (
     AXES,
     Config,
@@ -155,6 +157,14 @@ def folder(text: str) -> Path:
     if not there.is_dir():
         raise argparse.ArgumentTypeError(f"{there} is no folder")
     return path
+
+
+def settings(text: str) -> dict[str, str | int | float | bool]:
+    """``a=1,b=word`` as a mapping, numbers being numbers."""
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    if wrong := [name for name, sign, _ in pairs if not (name and sign)]:
+        raise argparse.ArgumentTypeError(f"{wrong[0] or text} has no value: write NAME=VALUE")
+    return {name: yaml.safe_load(value) for name, _, value in pairs}
 
 
 def store(args: argparse.Namespace) -> RecordStore:

@@ -15,6 +15,7 @@ from fgl_repro.cli import exit_status, request
 from fgl_repro.config import Config, key_of, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tracking, tuning
+from fgl_repro.runs.launchers.hiring import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
@@ -27,6 +28,7 @@ Command = Callable[[argparse.Namespace], int]
 EXAMPLES = """examples:
   fgl-table run fedlog/1 --datasets cora --clients 3 --jobs 2  do what is missing, print it beside the paper
   fgl-table run fedlog --jobs 2                                every table and figure of that paper, in one sweep
+  fgl-table run fedlog/1 --launcher ray --address auto         the same on a Ray cluster, or --launcher slurm
   fgl-table run fedlog/fig9                                    a figure: its runs, its CSV, its drawing
   fgl-table show fedlog/2 --methods fedavg,fedpub              print from records, run nothing
   fgl-table run fedlog/1 --add mine:variant                    your method (or any) beside the paper's, with ranks
@@ -80,7 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     whole = ", or a paper: all it has"
     run = add_table("run", _run, "do the missing runs, write the table, print it beside the paper", whole)
     run.add_argument("--fast", action="store_true", help="smoke test: two rounds of one corner; nothing is kept")
-    run.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes")
+    run.add_argument("--jobs", type=int, metavar="N", help="runs at a time (default: 1; ray, slurm: what they have)")
+    help = "who does the runs: processes here, Ray, job arrays of Slurm, or submitit without Slurm"
+    run.add_argument("--launcher", default="local", metavar="local|ray|slurm|submitit_local", help=help)
+    run.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; auto: this machine's (default: our own)")
+    help = "options of submitit, as timeout_min=120,slurm_partition=gpu,gpus_per_node=1"
+    run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=help)
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
@@ -129,7 +136,8 @@ def _run(args: argparse.Namespace) -> int:
     if not args.fast:
         return _fill(args, requests)
     corners = [request.Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
-    with tempfile.TemporaryDirectory(prefix="fgl-fast-") as folder:
+    shared = None if args.launcher == "local" else "."  # a disk that other machines have, too
+    with tempfile.TemporaryDirectory(prefix="fgl-fast-", dir=shared) as folder:
         args.records, args.results, args.out = (Path(folder) / name for name in ("records", "results", "tables"))
         status = _fill(args, corners)
     print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
@@ -138,16 +146,17 @@ def _run(args: argparse.Namespace) -> int:
 
 def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
-    if args.jobs < 1:
+    if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
+    launcher = Launcher(args.launcher, args.address, args.slurm)
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in results.candidate_runs(wanted.to_run, wanted.protocol)]
     if candidates:
-        ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args)).ok
+        ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args), launcher).ok
     known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
     found = [results.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
-    summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args))
+    summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args), launcher)
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
     archive = request.archive(args, paper, lenient=True)

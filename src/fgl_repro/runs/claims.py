@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from fgl_repro.core.files import alive, birth, set_aside
 
-STALE_AFTER = 6 * 3600.0  # seconds without a sign of life from another host
-BLANK_AFTER = 60.0  # seconds after which an unreadable claim is one whose writer was killed
 HEARTBEAT = 60.0
+STALE_AFTER = 15 * HEARTBEAT  # seconds without a sign of life from another host
+BLANK_AFTER = 60.0  # seconds after which an unreadable claim is one whose writer was killed
 LOCK = ".claims.lock"
 
 
@@ -68,7 +68,7 @@ def _holder(path: Path) -> _Holder | None:
 
 
 def is_stale(path: Path) -> bool:
-    """Whether the holder is gone: dead on this host, silent for six hours on another, or never named."""
+    """Whether the holder is gone: dead on this host, silent for a quarter of an hour on another, or never named."""
     try:
         age = abs(_now(path.parent) - path.stat().st_mtime)  # a future time is a clock that was set back
     except FileNotFoundError:

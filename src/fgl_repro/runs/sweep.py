@@ -1,27 +1,23 @@
-"""Many runs: skip what is recorded, do the rest in worker processes, survive whatever happens to one of them."""
+"""Many runs: skip what is recorded, have the rest done, survive whatever happens to one of them."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from fgl_repro.config import Config, key_of, science
-from fgl_repro.runs import worker
 from fgl_repro.runs.attempt import EXECUTE
-from fgl_repro.runs.progress import PRIOR, Costs, Progress, features
+from fgl_repro.runs.launchers.crew import Crew
+from fgl_repro.runs.launchers.hiring import LOCAL, Launcher
+from fgl_repro.runs.progress import PRIOR, Progress, features
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.runs.worker import Answer, Job, Round
+from fgl_repro.runs.worker import Answer, Job
 
 POLL = 1.0  # seconds between looks at runs that another shell is doing
 SHOWN = 20  # failed runs that are named one by one
@@ -79,24 +75,37 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
     return sorted(jobs.values(), key=order)
 
 
-def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute: str = EXECUTE) -> Summary:
+def run_all(
+    configs: Sequence[Config],
+    jobs: int | None,
+    store: RecordStore,
+    launcher: Launcher = LOCAL,
+    *,
+    execute: str = EXECUTE,
+) -> Summary:
     """Do every run of ``configs`` that ``store`` does not hold (with all curves, where a config asks for them).
 
-    Repeats (panels that share a world) are done once, by ``jobs`` worker processes. Several sweeps, in several shells,
-    may share the store; a run that another of them does is waited for.
+    Repeats (panels that share a world) are done once. Several sweeps, in several shells or on several machines, may
+    share the store; a run that another of them does is waited for.
+
+    Args:
+        jobs: How many runs at a time; None: one, or what the launcher has room for.
+        launcher: Where they are done.
 
     Raises:
         KeyboardInterrupt: The sweep was stopped; its workers are gone and their claims given up.
+        UserError: The launcher is not installed, or cannot be reached.
         OSError: There is something to do, and the folder of the records cannot be made or written.
     """
     wanted = jobs_of(configs)
     missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
-    if missing:  # said once, and not of every run
-        store.prepare()
-    sweep = _Sweep(missing, store, execute, store.costs)
+    if not missing:
+        return Summary(skipped=len(wanted))
+    store.prepare()  # what it refuses is said once, and not of every run
+    sweep = _Sweep(missing, store, launcher.hire(jobs, len(missing), store, execute))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
-        sweep.work(max(1, min(jobs, len(missing))))
+        sweep.work()
     finally:
         sweep.close()
         for line in sweep.summary.sentences():
@@ -104,138 +113,48 @@ def run_all(configs: Sequence[Config], jobs: int, store: RecordStore, *, execute
     return sweep.summary
 
 
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """A process started here is born ignoring Ctrl-C, which a terminal sends to the whole group."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    pipe: Connection
-    slot: int
-    job: Job | None = None
-    since: float = 0.0
-    round: Round | None = None
-
-
 class _Sweep:
-    """State of ``run_all``: jobs waiting, jobs that other shells do, workers."""
+    """State of ``run_all``: jobs waiting, jobs that other shells do, those who do ours."""
 
-    def __init__(self, jobs: list[Job], store: RecordStore, execute: str, costs: Costs) -> None:
+    def __init__(self, jobs: list[Job], store: RecordStore, crew: Crew) -> None:
         self.pending = deque(jobs)
         self.foreign: list[Job] = []
-        self.workers: list[_Worker] = []
         self.summary = Summary()
-        self._store, self._execute, self._costs = store, execute, costs
+        self._store, self._crew, self._costs = store, crew, store.costs
         self._progress = Progress(len(jobs))
         self._looked = 0.0
 
-    def work(self, count: int) -> None:
-        while self.pending or self.foreign or any(w.job for w in self.workers):
-            self._hire(count)
-            self._assign()
-            self._listen()
+    def work(self) -> None:
+        while self.pending or self.foreign or self._crew.running():
+            self._crew.assign(self.pending)
+            for job, answer in self._crew.listen():
+                self._settle(job, answer)
             self._look_around()
-            self._report(count)
+            self._report()
 
     def close(self) -> None:
-        """Send idle workers home, stop busy ones (only after Ctrl-C are there any), leave no claim behind."""
-        for member in self.workers:
-            if member.job is not None:
-                member.process.terminate()
-            member.pipe.close()
-        for member in self.workers:
-            member.process.join(5)
-            if member.process.is_alive():
-                member.process.kill()
-                member.process.join()
-            if member.job is not None and member.process.pid is not None:
-                self._store.forget_claim(member.job.key, member.process.pid)
-        self.workers.clear()
+        self._crew.close()
         self._progress.close()
-
-    def _hire(self, count: int) -> None:
-        idle = sum(w.job is None for w in self.workers)
-        while len(self.workers) < count and idle < len(self.pending):
-            self.workers.append(self._start())
-            idle += 1
-
-    def _start(self) -> _Worker:
-        slot = min(set(range(len(self.workers) + 1)) - {w.slot for w in self.workers})
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        arguments = (theirs, str(self._store.folder), self._execute, os.getpid(), slot)
-        process = context.Process(target=worker.serve, args=arguments, daemon=True)
-        with _deaf():
-            process.start()
-        theirs.close()
-        return _Worker(process, ours, slot)
-
-    def _assign(self) -> None:
-        for member in self.workers:
-            if member.job is None and self.pending:
-                member.job, member.since, member.round = self.pending.popleft(), time.monotonic(), None
-                try:
-                    member.pipe.send(member.job)
-                except OSError:  # it died while idle: the job was not touched
-                    self.pending.appendleft(member.job)
-                    member.job = None
-        self.workers = [w for w in self.workers if w.job is not None or w.process.is_alive()]
-
-    def _listen(self) -> None:
-        busy = {member.pipe: member for member in self.workers if member.job is not None}
-        if not busy:
-            time.sleep(POLL / 4)
-            return
-        for pipe in wait(list(busy), timeout=0.5):
-            member = busy[pipe]  # type: ignore[index]
-            try:
-                answer = member.pipe.recv()
-            except (EOFError, OSError):
-                answer = self._bury(member)
-            if isinstance(answer, Round):
-                member.round = answer
-                continue
-            job, member.job = member.job, None
-            assert job is not None
-            self._settle(job, answer)
-
-    def _bury(self, member: _Worker) -> Answer:
-        """A worker died under a run: note the run as failed, unless its record was written just before."""
-        member.process.join(10)
-        self.workers.remove(member)
-        member.pipe.close()
-        job = member.job
-        assert job is not None
-        if member.process.pid is not None:
-            self._store.forget_claim(job.key, member.process.pid)
-        if self._store.enough(self._store.whole(job.key), job.config.runtime.curves):
-            return Answer("done")
-        code = member.process.exitcode
-        why = f"worker died (exit code {code}{'; most likely killed for its memory' if code == -9 else ''})"
-        with suppress(OSError):
-            self._store.save_failed(note_of(job.config).changed(error=why))
-        return Answer("failed", 0.0, why)
 
     def _settle(self, job: Job, answer: Answer) -> None:
         if answer.verdict == "busy":
             self.foreign.append(job)
             return
-        if answer.verdict == "done":
+        if answer.verdict == "done" or (answer.verdict == "died" and self._is_done(job)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
         elif answer.verdict == "recorded":
             self.summary.elsewhere += 1
         else:
+            if answer.verdict == "died":  # and could not say so itself
+                with suppress(OSError):
+                    self._store.save_failed(note_of(job.config).changed(error=answer.sentence))
             self.summary.failed.append((label(job.identity), answer.sentence))
         self._progress.advance()
+
+    def _is_done(self, job: Job) -> bool:
+        return self._store.enough(self._store.whole(job.key), job.config.runtime.curves)
 
     def _look_around(self) -> None:
         """Runs that other shells held: recorded by now, free again, or still held."""
@@ -250,15 +169,16 @@ class _Sweep:
                 held.append(job)
         self.foreign = held
 
-    def _report(self, count: int) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
         left = sum(self._costs.seconds(job.identity) for job in [*self.pending, *self.foreign])
         names = [f"{label(job.identity)} (another shell)" for job in self.foreign[:1]]
-        for member in self.workers:
-            if member.job is None:
+        for task in self._crew.running():
+            expected, at = self._costs.seconds(task.job.identity), task.round
+            if task.since is None:
+                left += expected
                 continue
-            spent, at = now - member.since, member.round
-            expected = self._costs.seconds(member.job.identity) - spent
-            left += spent * (at.total - at.done) / at.done if at is not None else max(expected, spent / 2)
-            names.insert(0, f"{brief(member.job.identity)}{'' if at is None else f' {at.done}/{at.total}'}")
-        self._progress.tick(", ".join(names), left / count)
+            spent = now - task.since
+            left += spent * (at.total - at.done) / at.done if at is not None else max(expected - spent, spent / 2)
+            names.insert(0, f"{brief(task.job.identity)}{'' if at is None else f' {at.done}/{at.total}'}")
+        self._progress.tick(", ".join(names), left / self._crew.size)

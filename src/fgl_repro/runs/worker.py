@@ -1,4 +1,4 @@
-"""The body of a sweep's worker process.
+"""What every worker of a sweep does, and the body of one that is a process of this machine.
 
 The worker, not the sweep, claims and records: when the sweep is killed between a run's end and its bookkeeping, the
 result is on disk all the same.
@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -34,9 +34,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a job ended. ``sentence`` says why it failed; ``seconds`` counts the run alone."""
+    """How a job ended. ``sentence`` says why it failed or what its worker died of; ``seconds`` counts the run alone."""
 
-    verdict: Verdict | Literal["failed"]
+    verdict: Verdict | Literal["failed", "died"]
     seconds: float = 0.0
     sentence: str = ""
 
@@ -56,13 +56,13 @@ def serve(pipe: Connection, folder: str, execute: str, parent: int, slot: int) -
     store = RecordStore(folder)
     try:
         while (job := pipe.recv()) is not None:
-            pipe.send(_answer(job, store, execute, slot, pipe))
+            pipe.send(answer(job, store, execute, slot, pipe.send))
     except (EOFError, OSError):  # the sweep is gone
         return
 
 
-def _answer(job: Job, store: RecordStore, execute: str, slot: int, pipe: Connection) -> Answer:
-    """Do one job; whatever happens to it is an answer."""
+def answer(job: Job, store: RecordStore, execute: str, slot: int, tell: Callable[[Round], None]) -> Answer:
+    """Do one job; whatever happens to it is an answer. ``tell`` hears now and then how far it is, and may fail."""
     started = told = time.perf_counter()
 
     def report(_: str, number: int, total: int, __: Mapping[str, float]) -> None:
@@ -70,7 +70,7 @@ def _answer(job: Job, store: RecordStore, execute: str, slot: int, pipe: Connect
         if time.perf_counter() - told > TOLD_EVERY:
             told = time.perf_counter()
             with suppress(OSError):  # the sweep is gone, and we shall be in a moment
-                pipe.send(Round(number + 1, total))
+                tell(Round(number + 1, total))
 
     try:
         verdict = attempt(job.config, store, report=report, slot=slot, execute=execute)

@@ -1,0 +1,84 @@
+"""Runs on Ray: a cluster that is there, or one that is started on this machine for the sweep."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.launchers.far import PATIENCE, Far, first_line, work
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.worker import Answer, Job
+
+
+class OnRay(Far[Any]):
+    """Tasks of Ray, each with as many CPUs as its run has threads; the GPUs of the cluster are shared out evenly.
+
+    Args:
+        jobs: How many at a time; None: one for each CPU of the cluster.
+        address: Of a cluster, ``auto`` for the one of this machine; None: one of our own.
+
+    Raises:
+        UserError: There is no cluster at the address, or it runs another version.
+    """
+
+    def __init__(self, jobs: int | None, address: str | None, store: RecordStore, execute: str) -> None:
+        import ray
+
+        self._ray = ray
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        own = {"include_dashboard": False} if address is None else {}
+        self._guest = ray.is_initialized()  # of a notebook that uses Ray itself
+        try:
+            if not self._guest:
+                _knock(address or "local")
+                ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"Ray at {address or 'this machine'} cannot be used: {first_line(error)}.") from error
+        resources = ray.cluster_resources()
+        size = jobs or max(1, int(resources.get("CPU", 1)))
+        super().__init__(size, size, store, execute)
+        self._gpus = min(1.0, resources.get("GPU", 0.0) / size)
+        self._work = ray.remote(max_retries=0)(work)
+
+    def _submit(self, jobs: list[Job]) -> Iterable[Any]:
+        for job in jobs:
+            runtime = job.config.runtime
+            gpus = 0 if runtime.device == "cpu" else self._gpus
+            yield self._work.options(num_cpus=runtime.threads, num_gpus=gpus).remote(job, self._place)
+
+    def _ended(self, tasks: list[Any]) -> list[tuple[Any, Answer]]:
+        ready, _ = self._ray.wait(tasks, num_returns=1, timeout=0.5)
+        return [(task, self._answer(task)) for task in ready]
+
+    def _answer(self, task: Any) -> Answer:
+        try:
+            answer: Answer = self._ray.get(task)
+            return answer
+        except self._ray.exceptions.RayError as error:
+            return Answer("died", sentence=f"worker died ({first_line(error)})")
+
+    def _cancel(self, tasks: list[Any]) -> None:
+        for task in tasks:
+            self._ray.cancel(task)  # as Ctrl-C would
+        if tasks:
+            _, left = self._ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)
+            for task in left:
+                self._ray.cancel(task, force=True)
+        if not self._guest:
+            self._ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Find out whether anybody listens at HOST:PORT, which Ray would do for many minutes.
+
+    Raises:
+        OSError: Nobody does.
+        ValueError: The port is no number.
+    """
+    host, given, port = address.rpartition(":")
+    if given and "/" not in address:
+        socket.create_connection((host, int(port)), PATIENCE).close()

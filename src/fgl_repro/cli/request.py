@@ -186,16 +186,17 @@ def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> A
 
 def archive_of_all(args: argparse.Namespace) -> Archive:
     """What was run here, over what was published of any paper."""
-    runs, rounds = zip(({}, {}), *(published(args, paper) for paper in _published_papers(args)), strict=True)
+    runs, rounds = zip(({}, {}), *(published(args, paper) for paper in published_papers(args)), strict=True)
     return Archive(store(args), ChainMap(*runs), ChainMap(*rounds), lenient=True)
 
 
 def everything_published(args: argparse.Namespace) -> dict[str, Packed]:
     """The published runs of every paper."""
-    return {paper: published(args, paper)[0] for paper in _published_papers(args)}
+    return {paper: published(args, paper)[0] for paper in published_papers(args)}
 
 
-def _published_papers(args: argparse.Namespace) -> list[str]:
+def published_papers(args: argparse.Namespace) -> list[str]:
+    """Papers with packed runs."""
     return sorted(path.parent.name for path in args.results.glob("*/runs.csv"))
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import exit_status, request
+from fgl_repro.cli import exit_status, request, site
 from fgl_repro.config import Config, key_of, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tracking, tuning
@@ -109,8 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     condense = add("report", _report, "condense every table and protocol of each paper into a page")
     for sub in (run, compare, condense):
         folder(sub, "--out", Path("tables"), "written here (default: tables)")
+    web = add("site", _site, "write results, findings, methods and guides as a web site that opens from disk")
+    folder(web, "--out", Path("site"), "written here (default: site)")
+    folder(web, "--tables", Path("tables"), "your own tables, which have pages, too")
+    folder(web, "--guides", Path("docs"), "markdown files of the guides")
     listing = add("list", _list, "tables and figures, and how much of them is recorded")
-    for sub in (publish, unpack, listing):
+    for sub in (publish, unpack, listing, web):
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     repeat = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
@@ -311,6 +315,11 @@ def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
         filled, archive = _filled(args, paper)
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
+    return 0
+
+
+def _site(args: argparse.Namespace) -> int:
+    print(f"Written: {site.write(args, _watched)} (open it in a browser).")
     return 0
 
 

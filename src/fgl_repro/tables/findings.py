@@ -35,7 +35,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -63,6 +63,8 @@ SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "datas
 SHORT["clients"] = "partitioner.clients"
 
 Words = dict[str, str]
+Linked = Callable[[str, list[Words], list[str]], str]
+"""Makes a link of a number: its text, the lines of comparisons and the keys of the runs that it was made from."""
 
 
 class Published:
@@ -115,6 +117,8 @@ class _Lookup:
         self.form = {name: value for name, value in said.items() if name in FORMAT}
         self.filters = {name: value for name, value in said.items() if name not in FORMAT}
         self.at = inherited.get("at", "best")
+        self.lines: list[Words] = []
+        self.keys: list[str] = []
 
     def text(self) -> str:
         """What stands in its place."""
@@ -142,6 +146,7 @@ class _Lookup:
         for name, value in ({n: v for n, v in self.inherited.items() if n in columns} | filters).items():
             wanted = set(value.split(","))
             rows = [row for row in rows if row[name] in wanted]
+        self.lines += rows if "best_judgement" in columns else []
         return rows
 
     def single(self, rows: list[Words], filters: Words) -> Words:
@@ -177,6 +182,7 @@ class _Lookup:
             raise ValueError(f"the {len(found)} packed runs that match differ in {', '.join(differ)}")
         if not (values := [self.measured(key, **what) for key, _ in found]):
             raise ValueError("no packed run matches")
+        self.keys += [key for key, _ in found]
         return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else np.nan
 
     def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
@@ -242,8 +248,12 @@ def _combinations(filters: Words) -> list[Words]:
     return [dict(zip(filters, some, strict=True)) for some in product(*(v.split(",") for v in filters.values()))]
 
 
-def fill(text: str, published: Published, where: str, inherited: Words) -> str:
-    """``text`` with a number in place of every placeholder; a UserError names ``where`` and the first that has none."""
+def fill(text: str, published: Published, where: str, inherited: Words, linked: Linked | None = None) -> str:
+    """``text`` with a number, or a link of one, in place of every placeholder.
+
+    Raises:
+        UserError: It names ``where`` and the first placeholder that has no number.
+    """
     out, position = [], 0
     while match := PLACEHOLDER.search(text, position):
         out.append(text[position : match.start()])
@@ -255,38 +265,46 @@ def fill(text: str, published: Published, where: str, inherited: Words) -> str:
                 if not end:
                     raise ValueError("no line {end} follows")
                 position = text.index(end, position) + len(end)
-                out += [fill(body, published, where, inherited | values) for values in _combinations(said)]
+                out += [fill(body, published, where, inherited | values, linked) for values in _combinations(said)]
             elif word == "set":
                 inherited, position = inherited | said, position + text.startswith("\n", position)
             elif word in inherited and not said:
                 out.append(spelled(inherited[word]))
             else:
-                out.append(_Lookup(published, word, said, inherited).text())
+                lookup = _Lookup(published, word, said, inherited)
+                number = lookup.text()
+                out.append(number if linked is None else linked(number, lookup.lines, lookup.keys))
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise UserError(f"{where}: {' '.join(match[0].split())} cannot be filled: {error}.") from None
     return "".join([*out, text[position:]])
 
 
-def _board(every: dict[str, Published]) -> str:
-    """A line for each paper and protocol: printed numbers of its tables by verdict, and links to what is behind them.
+def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
+    """Each paper and protocol, with the lines of comparisons of its tables of which more than half the cells have run.
 
-    A table of which at most half the cells have run is not here yet: the report of its paper has it.
+    The others are not on the scoreboard yet: the report of their paper has them.
     """
-    body: list[list[object]] = []
     for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
         counted: dict[str, dict[str, list[Words]]] = {}
         for line in published.cells:
             counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
         for protocol, tables in sorted(counted.items()):
             ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
-            links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
-            if links:
-                names = (
-                    f"[{papers()[paper]}]({paper}/FINDINGS.md)",
-                    f"[`{protocol}`]({paper}/README.md)",
-                    " ".join(links),
-                )
-                body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
+            if ran:
+                yield paper, protocol, ran
+
+
+def _board(every: Mapping[str, Published]) -> str:
+    """A line for each paper and protocol: printed numbers of its tables by verdict, and links to what is behind them."""
+    body: list[list[object]] = []
+    for paper, protocol, ran in scores(every):
+        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
+        names = (
+            f"[{papers()[paper]}]({paper}/FINDINGS.md)",
+            f"[`{protocol}`]({paper}/README.md)",
+            " ".join(links),
+        )
+        body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
     heads = ["paper", "protocol", "tables", *compare.HEADS]
     return grid_text(heads, body, numbers_from=3)
 
@@ -308,12 +326,17 @@ def causes(texts: Mapping[str, str]) -> str:
     return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
 
 
+def published(results: Path) -> dict[str, Published]:
+    """Every paper that has packed runs."""
+    return {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
+
+
 def pages(results: Path) -> dict[Path, str]:
     """Text of the scoreboard, of every paper's findings, of columns and pictures, by file.
 
     What has no template has no page.
     """
-    every = {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
+    every = published(results)
     head, found = "<!-- Written from {}; do not edit. -->\n", {}
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():

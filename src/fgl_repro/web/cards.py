@@ -1,0 +1,92 @@
+"""Method cards: the prose at the head of a method's file, its fields, and the tables it has a row in."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fgl_repro.config import yaml_files
+from fgl_repro.core import registry
+from fgl_repro.tables.results import grid_text
+
+GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ"},
+    **{"lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ"},
+    **{"psi": "ψ", "omega": "ω", "Theta": "Θ", "Phi": "Φ", "Omega": "Ω", "Delta": "Δ"},
+}
+SIGNS = {" * ": " · ", "&lt;-": "←", "-&gt;": "→", "&lt;=": "≤", "&gt;=": "≥", "sum": "∑", "~=": "≈"}
+
+
+def names() -> dict[str, str]:
+    """Methods by name, and the one line that says what each is."""
+    return {name: _prose(kind).partition("\n")[0] for name, kind in registry.options("method").items()}
+
+
+def page(name: str, tables: Mapping[str, str]) -> str:
+    """A method's page.
+
+    Args:
+        tables: Titles of the tables that it has a row in, by the address of their pages.
+    """
+    kind = registry.options("method")[name]
+    head, _, rest = _prose(kind).partition("\n")
+    title, _, said = head.partition(": ")
+    blocks = [f"# {title}", f"`method={name}`{f': {said}' if said else ''}", *map(_block, _paragraphs(rest))]
+    blocks += ["## Options", grid_text(["option", "type", "default"], _options(kind), numbers_from=3)]
+    if files := [path for path in yaml_files("method").values() if re.search(rf"\b_?{name}\b", path.stem)]:
+        told = "\n\n".join(f"`conf/method/{path.name}`\n\n```yaml\n{path.read_text('utf-8').strip()}\n```" for path in files)
+        blocks += ["## Configurations", told]
+    if tables:
+        blocks += ["## Tables", "\n".join(f"- [{words}]({address})" for address, words in tables.items())]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _prose(kind: type[Any]) -> str:
+    """The card: what stands at the head of the method's module, or of its package."""
+    module = sys.modules[kind.__module__]
+    return (module.__doc__ or kind.__doc__ or kind.__name__).strip()
+
+
+def _paragraphs(text: str) -> Iterable[list[str]]:
+    return ([line.rstrip() for line in part.splitlines()] for part in re.split(r"\n\s*\n", text.strip("\n")))
+
+
+def _block(lines: list[str]) -> str:
+    """A paragraph in markdown: lines set in are equations; ``Variants:`` heads a list."""
+    if all(line.startswith("    ") for line in lines):
+        return "\n".join(['<div class="fgl-equation">', *(f"{equation(line.strip())}<br>" for line in lines), "</div>"])
+    head, inner = lines[0], lines[1:]
+    if head.endswith(":") and inner and all(line.startswith("  ") for line in inner):
+        items: list[str] = []
+        for line in inner:
+            if found := re.match(r" {2,4}(\S+(?: \S+)?)  +(.*)", line):
+                items.append(f"- **{found[1]}** {found[2]}")
+            elif items:
+                items[-1] += f" {line.strip()}"
+            else:
+                items.append(f"- {line.strip()}")
+        return "\n".join([f"**{head}**", "", *items])
+    return "\n".join(lines).replace("``", "`")
+
+
+def equation(line: str) -> str:
+    """A line of plain-text mathematics as HTML: Greek letters, signs, and what is raised or lowered."""
+    out = html.escape(line, quote=False)
+    for plain, sign in SIGNS.items():
+        out = re.sub(rf"\b{plain}(?=[_ (])", sign, out) if plain.isalpha() else out.replace(plain, sign)
+    out = re.sub(r"(?<![A-Za-z])([A-Za-z]+)(?![a-z])", lambda found: GREEK.get(found[1], found[1]), out)
+    for mark, tag in (("_", "sub"), (r"\^", "sup")):
+        out = re.sub(rf"(?<=[\wα-ωΑ-Ω∑)\]>']){mark}(\{{[^}}]*\}}|\([^()]*\)|[\wα-ω]+)", rf"<{tag}>\1</{tag}>", out)
+    return re.sub(r"(?<=>)\{([^}]*)\}(?=<)", r"\1", out)
+
+
+def _options(kind: type[Any]) -> list[list[object]]:
+    body = []
+    for field in fields(kind):
+        default = "" if field.default is MISSING else repr(field.default)
+        body.append([f"`{field.name}`", f"`{field.type}`".replace("|", "or"), f"`{default}`" if default else ""])
+    return body

@@ -1,0 +1,70 @@
+"""Runs behind the numbers, a script for each configuration: it holds the records of its seeds, and their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.runs.frames import sent
+from fgl_repro.runs.record import Record
+from fgl_repro.web import scripts
+
+DIGITS = 12
+"""Of a cell's digest that name its script."""
+SHORT = 8
+"""Of a key, as tables name runs."""
+
+Curves = Mapping[str, Mapping[str, list[Any]]]
+
+
+class Runs:
+    """Where pages find runs.
+
+    Args:
+        found: Runs and the paper with whose results they are published (empty: they are not).
+    """
+
+    def __init__(self, found: Iterable[tuple[str, Record]]) -> None:
+        self._of: dict[str, list[tuple[str, Record]]] = {}
+        self._file: dict[str, str] = {}
+        for paper, record in found:
+            if record.key[:SHORT] not in self._file:
+                self._of.setdefault(record.cell[:DIGITS], []).append((paper, record))
+                self._file[record.key[:SHORT]] = record.cell[:DIGITS]
+
+    def files(self, keys: Iterable[str]) -> list[str]:
+        """Names of the scripts that hold the runs whose keys begin so; runs that are not at hand have none."""
+        return list(dict.fromkeys(file for key in keys if (file := self._file.get(key[:SHORT]))))
+
+    def write(self, docs: Path, curves: Curves) -> None:
+        """Write ``runs/<cell>.js`` for every configuration, and ``runs.js``, a line a run."""
+        lines = []
+        for cell, runs in self._of.items():
+            runs.sort(key=lambda run: int(run[1].config["seed"]))
+            told = [_told(paper, record, curves.get(record.key, {})) for paper, record in runs]
+            scripts.write(docs, f"runs/{cell}", told)
+            lines += [_line(paper, record, cell) for paper, record in runs]
+        scripts.write(docs, "all-runs", lines)
+
+
+def _told(paper: str, record: Record, curves: Mapping[str, list[Any]]) -> dict[str, Any]:
+    content = record.as_json()
+    content.pop("checksum", None)
+    for rounds in content["metrics"].values():
+        for measured in rounds.values():
+            measured.pop("confusion", None)  # the largest part, and no page shows it
+    wanted = {name: values for name, values in curves.items() if "/" not in name}
+    return {"paper": paper, "record": content, "curves": wanted, "sent": sent(record)}
+
+
+def _line(paper: str, record: Record, cell: str) -> list[Any]:
+    said = record.config
+    probe = next(name for name in record.metrics if name != "validation") if len(record.metrics) > 1 else "validation"
+    found = record.at(probe, "best")
+    score = None if found is None or found.accuracy is None else round(found.kind.scale * found.accuracy, 2)
+    return [
+        *(paper, record.key[:SHORT], said["method"]["name"], said["method"].get("variant", ""), said["dataset"]["name"]),
+        *(said["partitioner"]["clients"], said["partitioner"]["name"], said["setting"]["world"], record.protocol),
+        *(said["protocol"].get("lr"), said["seed"], probe, score, round(record.seconds["total"], 1), cell),
+    ]

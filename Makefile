@@ -39,7 +39,7 @@ DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fe
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint type format train table1 table2 table9 tables list missing \
 	compare report show latex rerun \
-	publish unpack push bench data clean
+	publish site unpack push bench data clean
 
 help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
@@ -130,6 +130,9 @@ rerun: $(STAMP) ## repeat the run of one record: KEY=first digits of its key
 
 publish: $(STAMP) ## pack your records into results/ and write its tables and pages: nothing else changes what is committed
 	$(BIN)/fgl-table publish
+
+site: $(STAMP) ## results, findings, methods and guides as a web site: open site/index.html
+	$(BIN)/fgl-table site
 
 unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 	$(BIN)/fgl-table unpack

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
+from fgl_repro.core.errors import UserError
 from fgl_repro.tables.load import load
 from support import wandb_log
 
@@ -219,3 +221,13 @@ def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
         cli.main(["show", "table1", "--records", str(tmp_path / "file" / "records")])
     assert ended.value.code == 2
     assert f"argument --records: {tmp_path / 'file'} is no folder" in capsys.readouterr().err
+
+
+def test_rerun_finds_published_runs_too(tmp_path):
+    args = argparse.Namespace(results=Path(__file__).parents[2] / "results", records=tmp_path / "none", key="")
+    key = next(iter(request.published(args, "fedvn")[0]))
+    args.key = key[:12]
+    assert request.find(args).key == key
+    args.key = "zz"
+    with pytest.raises(UserError, match="no record"):
+        request.find(args)

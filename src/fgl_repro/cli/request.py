@@ -31,7 +31,8 @@ from fgl_repro.config import (
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
-from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import PREFIX, Archive, RecordStore
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.spec import TableSpec
@@ -193,6 +194,20 @@ def archive_of_all(args: argparse.Namespace) -> Archive:
 def everything_published(args: argparse.Namespace) -> dict[str, Packed]:
     """The published runs of every paper."""
     return {paper: published(args, paper)[0] for paper in published_papers(args)}
+
+
+def find(args: argparse.Namespace) -> Record:
+    """The one run whose key begins with ``args.key``: recorded here or, where none is, published.
+
+    Raises:
+        UserError: There is none, or more than one.
+    """
+    own = store(args)
+    published = {key: runs for runs in everything_published(args).values() for key in runs if key.startswith(args.key)}
+    if len(published) == 1 and not any(path.stem.startswith(args.key[:PREFIX]) for path in own.files()):
+        ((key, runs),) = published.items()
+        return runs[key]
+    return own.find(args.key)
 
 
 def published_papers(args: argparse.Namespace) -> list[str]:

@@ -13,6 +13,7 @@ from fgl_repro.tables import artifact
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import site
 from fgl_repro.web.runs import Runs
+from fgl_repro.web.sources import Sources
 
 WORK = Path("build/site")
 
@@ -33,7 +34,7 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
     def fill(spec: TableSpec, protocol: str) -> artifact.Artifact:
         return artifact.make(spec, protocol, request.archive(args, spec.paper))
 
-    sources = site.Sources(args.results, args.tables, args.guides, specs, Runs(runs()), rounds, fill)
+    sources = Sources(args.results, args.tables, args.guides, specs, Runs(runs()), rounds, fill)
     return site.build(sources, args.out, WORK, watched)
 
 

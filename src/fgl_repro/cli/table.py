@@ -347,7 +347,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rerun(args: argparse.Namespace) -> int:
-    record = request.store(args).find(args.key)
+    record = request.find(args)
     found = rerun(record)
     what = f"{record.key[:8]} {label(record.config)}"
     print("\n".join([f"{what}: {found}", *found.lines[:10], *(["..."] if len(found.lines) > 10 else [])]))

@@ -295,7 +295,7 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
 
 
 def _board(every: Mapping[str, Published]) -> str:
-    """A line for each paper and protocol: printed numbers of its tables by verdict, and links to what is behind them."""
+    """A line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
         links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
@@ -326,7 +326,7 @@ def causes(texts: Mapping[str, str]) -> str:
     return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
 
 
-def published(results: Path) -> dict[str, Published]:
+def all_published(results: Path) -> dict[str, Published]:
     """Every paper that has packed runs."""
     return {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
 
@@ -336,7 +336,7 @@ def pages(results: Path) -> dict[Path, str]:
 
     What has no template has no page.
     """
-    every = published(results)
+    every = all_published(results)
     head, found = "<!-- Written from {}; do not edit. -->\n", {}
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():

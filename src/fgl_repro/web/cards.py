@@ -38,7 +38,9 @@ def page(name: str, tables: Mapping[str, str]) -> str:
     blocks = [f"# {title}", f"`method={name}`{f': {said}' if said else ''}", *map(_block, _paragraphs(rest))]
     blocks += ["## Options", grid_text(["option", "type", "default"], _options(kind), numbers_from=3)]
     if files := [path for path in yaml_files("method").values() if re.search(rf"\b_?{name}\b", path.stem)]:
-        told = "\n\n".join(f"`conf/method/{path.name}`\n\n```yaml\n{path.read_text('utf-8').strip()}\n```" for path in files)
+        told = "\n\n".join(
+            f"`conf/method/{path.name}`\n\n```yaml\n{path.read_text('utf-8').strip()}\n```" for path in files
+        )
         blocks += ["## Configurations", told]
     if tables:
         blocks += ["## Tables", "\n".join(f"- [{words}]({address})" for address, words in tables.items())]
@@ -85,7 +87,7 @@ def equation(line: str) -> str:
 
 
 def _options(kind: type[Any]) -> list[list[object]]:
-    body = []
+    body: list[list[object]] = []
     for field in fields(kind):
         default = "" if field.default is MISSING else repr(field.default)
         body.append([f"`{field.name}`", f"`{field.type}`".replace("|", "or"), f"`{default}`" if default else ""])

@@ -27,7 +27,12 @@ Trace = dict[str, Any]
 SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross"}
 SYMBOLS |= {"X": "x", "*": "star", "<": "triangle-left", ">": "triangle-right", ".": "circle", "x": "x-thin-open"}
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
-COLOURS = {verdict.REPRODUCED: "#2a9d55", verdict.WITHIN: "#8ecae6", verdict.DIFFERS: "#e07a5f", verdict.NOTHING: "#b8b8b8"}
+COLOURS = {
+    verdict.REPRODUCED: "#2a9d55",
+    verdict.WITHIN: "#8ecae6",
+    verdict.DIFFERS: "#e07a5f",
+    verdict.NOTHING: "#b8b8b8",
+}
 SIDES = {"top": "top", "bottom": "bottom", "baseline": "bottom"}
 DOTS_PER_INCH = 92
 COLOURS_OF_A_MAP = 12
@@ -41,7 +46,7 @@ def plotly(draw: Callable[[Figure], None]) -> dict[str, Any]:
     figure = Figure(layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure)
-    figure.canvas.draw()  # type: ignore[no-untyped-call]  # which places axes and ticks
+    figure.canvas.draw()  # which places axes and ticks
     charts = [chart for chart in figure.axes if chart.get_visible() and chart.axison]
     data: list[Trace] = []
     shown: set[str] = set()
@@ -50,7 +55,9 @@ def plotly(draw: Callable[[Figure], None]) -> dict[str, Any]:
         x, y = (axis if number == 1 else f"{axis}{number}" for axis in "xy")
         for trace in _traces(chart):
             label = trace.get("legendgroup", "")
-            trace["showlegend"] = bool(label) and trace["type"] == "scatter" and label not in shown and "fill" not in trace
+            trace["showlegend"] = (
+                bool(label) and trace["type"] == "scatter" and label not in shown and "fill" not in trace
+            )
             shown |= {label} if trace["showlegend"] else set()
             data.append(trace | {"xaxis": x, "yaxis": y})
         layout |= _axes(chart, number)
@@ -81,7 +88,7 @@ def _traces(chart: Axes) -> Iterator[Trace]:
     for found in chart.collections:
         if found in taken:
             continue
-        colour = _colour(found.get_facecolor()[0]) if len(found.get_facecolor()) else ""  # type: ignore[index, arg-type]
+        colour = _colour(found.get_facecolor()[0]) if len(found.get_facecolor()) else ""
         if isinstance(found, PolyCollection):
             yield _band(found.get_paths()[0].vertices, colour, label_of.get(_opaque(colour), ""))
         elif isinstance(found, PathCollection):
@@ -130,7 +137,9 @@ def _errorbar(container: ErrorbarContainer) -> Trace:
     line, _, bars = container.lines
     x, y = (np.asarray(values, float) for values in (line.get_xdata(), line.get_ydata()))
     trace = _line(line) | {"mode": "markers", **_named(_label(container))}  # type: ignore[arg-type]
-    for axis, found in zip((["x"] if container.has_xerr else []) + (["y"] if container.has_yerr else []), bars, strict=True):
+    for axis, found in zip(
+        (["x"] if container.has_xerr else []) + (["y"] if container.has_yerr else []), bars, strict=True
+    ):
         ends = np.array([segment[:, "xy".index(axis)] for segment in found.get_segments()])
         middle = x if axis == "x" else y
         if len(ends) == len(middle):
@@ -165,7 +174,7 @@ def _image(image: AxesImage) -> Trace:
     z = np.ma.filled(np.asarray(image.get_array(), float), np.nan)
     rows, columns = z.shape[:2]
     steps = np.linspace(0, 1, COLOURS_OF_A_MAP)
-    low, high = (float(end) for end in image.get_clim())  # type: ignore[arg-type]
+    low, high = (float(end) for end in image.get_clim())
     return {
         **{"type": "heatmap", "name": "", "z": [_numbers(line) for line in z], "zmin": low, "zmax": high},
         "x": _numbers(_middles(left, right, columns)),
@@ -201,7 +210,10 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
         }
         inside = [(at, text) for at, text in _ticks(axis) if min(ends) <= at <= max(ends)]
         if any(text and not _is_number(text) for _, text in inside) or not inside:
-            said |= {"tickvals": [at for at, _ in inside], "ticktext": [text.replace("\n", "<br>") for _, text in inside]}
+            said |= {
+                "tickvals": [at for at, _ in inside],
+                "ticktext": [text.replace("\n", "<br>") for _, text in inside],
+            }
         out[f"{name}axis{suffix}"] = said
     return out
 
@@ -227,7 +239,10 @@ def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
         refs = {"xref": x, "yref": y} if inside else {"xref": f"{x} domain", "yref": f"{y} domain"}
         at = dict(zip("xy", map(float, text.get_position()), strict=True))
         said = text.get_text().replace("\n", "<br>")
-        sides = {"xanchor": text.get_ha(), "yanchor": SIDES.get(text.get_va(), "middle")}
+        sides = {
+            "xanchor": text.get_horizontalalignment(),
+            "yanchor": SIDES.get(text.get_verticalalignment(), "middle"),
+        }
         out.append({"text": said, "showarrow": False, "font": {"size": 11}, **refs, **at, **sides})
     return out
 
@@ -250,8 +265,10 @@ def _across(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
 
 def scoreboard(shares: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
     """A bar for each name: how its printed numbers fare, by verdict, see :func:`fgl_repro.tables.compare.shares`."""
-    names = list(reversed(shares))
-    counts = {name: {word: int(str(count)) for word, count in shares[name].items() if word in COLOURS} for name in names}
+    names = list(shares)[::-1]
+    counts = {
+        name: {word: int(str(count)) for word, count in shares[name].items() if word in COLOURS} for name in names
+    }
     data = []
     for judgement in verdict.VERDICTS:
         found = [counts[name][judgement] for name in names]

@@ -106,7 +106,9 @@ def _to_beat(
             found = {"method": ours["method"], "mean": ours["mean"], "std": ours["std"], "seeds": ours["seeds"]}
             if ours["std"] is not None and (n := ours["seeds"]) > 1:
                 std = ours["std"] * math.sqrt((n - ddof) / (n - 1))
-                found["needed"] = round(ours["mean"] + sign * t.ppf(1 - LEVEL / 2, 2 * n - 2) * std * math.sqrt(2 / n), 4)
+                found["needed"] = round(
+                    ours["mean"] + sign * t.ppf(1 - LEVEL / 2, 2 * n - 2) * std * math.sqrt(2 / n), 4
+                )
         if paper is not None:
             found |= {"printed": paper["method"], "paper": paper["paper"]}
         out["|".join(where)] = found

@@ -64,7 +64,13 @@ def _line(paper: str, record: Record, cell: str) -> list[Any]:
     found = record.at(probe, "best")
     score = None if found is None or found.accuracy is None else round(found.kind.scale * found.accuracy, 2)
     return [
-        *(paper, record.key[:SHORT], said["method"]["name"], said["method"].get("variant", ""), said["dataset"]["name"]),
+        *(
+            paper,
+            record.key[:SHORT],
+            said["method"]["name"],
+            said["method"].get("variant", ""),
+            said["dataset"]["name"],
+        ),
         *(said["partitioner"]["clients"], said["partitioner"]["name"], said["setting"]["world"], record.protocol),
         *(said["protocol"].get("lr"), said["seed"], probe, score, round(record.seconds["total"], 1), cell),
     ]

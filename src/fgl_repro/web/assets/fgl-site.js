@@ -98,7 +98,9 @@ window.fgl = (() => {
       element.append(holder);
       const table = wide(data, panel);
       holder.append(table);
-      new DataTable(table, { paging: false, searching: false, info: false, order: [] });
+      const best = panel.error ? ["asc", "desc", ""] : ["desc", "asc", ""]; // the best first
+      const columnDefs = [{ targets: 0, orderSequence: ["asc", "desc", ""] }, { targets: "_all", orderSequence: best }];
+      new DataTable(table, { paging: false, searching: false, info: false, order: [], columnDefs });
     }
     element.append(make("h2", { id: "cell-by-cell" }, "Cell by cell"));
     cells(element, data, panels, DataTable);

@@ -1,0 +1,169 @@
+"""Pages of results: the scoreboard, each paper's report and findings, its tables and figures, all runs.
+
+The pages of ``results/`` keep their places, so that the links between them hold: the scoreboard is the front page and
+``fedlog/FINDINGS.md`` stays what it is. A table has one page, ``table_<n>``, which takes in ``compare_<n>``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.tables import compare, findings
+from fgl_repro.tables.load import papers
+from fgl_repro.tables.spec import TableSpec
+from fgl_repro.web import charts, grids, scripts
+from fgl_repro.web.sources import WIDE, Site, Sources
+
+Watched = Callable[[list[Any]], Iterable[Any]]
+"""Shows progress over a list."""
+
+
+def add(site: Site, sources: Sources, watched: Watched) -> None:
+    """Write all of them, and their places in the navigation."""
+    _front(site, sources)
+    for paper, specs in sources.specs.items():
+        pages = _told(site, sources.results / paper, paper)
+        wanted = [pair for spec in specs for pair in spec.by_protocol()]
+        for spec, protocol in watched(wanted):
+            folder = _folder(sources, spec, protocol)
+            if folder is not None:
+                section: list[Any] = next((entry[protocol] for entry in pages if protocol in entry), [])
+                if not section:
+                    pages.append({protocol: section})
+                section.append({spec.heading: _table(site, sources, spec, protocol, folder)})
+        site.nav += [{specs[0].display: pages}] if pages else []
+    sources.runs.write(site.docs, sources.curves)
+    site.nav.append({"Runs": [{"All runs": site.page("runs.md", _all_runs())}, *_of_all_papers(site, sources.results)]})
+
+
+def _front(site: Site, sources: Sources) -> None:
+    """The scoreboard, whose bars stand above its table."""
+    path = sources.results / "README.md"
+    text = _mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
+    title, _, rest = text.partition("\n\n")
+    front = f'{title}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
+    site.nav.append({"Scoreboard": site.page("index.md", front)})
+    shares = {
+        f"{papers()[paper]}, {protocol}": compare.shares([line for own in tables.values() for line in own])
+        for paper, protocol, tables in findings.scores(findings.all_published(sources.results))
+    }
+    scripts.write(site.docs, "scoreboard", charts.scoreboard(shares))
+
+
+def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
+    """Pages about the files of all papers."""
+    found = {"Pictures": results / "PICTURES.md", "Columns": results / "COLUMNS.md"}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.exists()}
+    # links in HTML are not MkDocs' to follow
+    return [{name: site.page(found[name].name, text.replace('.md"', '.html"'))} for name, text in texts.items()]
+
+
+def _mirrored(text: str) -> str:
+    """A page of ``results/`` as it stands in the site, where a comparison is on the page of its table."""
+    return re.sub(r"compare_(\w+)\.md", r"table_\1.md", text)
+
+
+def _told(site: Site, folder: Path, paper: str) -> list[Any]:
+    """A paper's report, findings and notes, where it has some."""
+    pages: list[Any] = []
+    if (folder / "README.md").exists():
+        text = _mirrored((folder / "README.md").read_text(encoding="utf-8"))
+        pages.append({"Report": site.page(f"{paper}/README.md", text)})
+    if (folder / "findings.md.in").exists():
+        pages.append({"Findings": site.page(f"{paper}/FINDINGS.md", _findings(folder, paper))})
+    for note in sorted(folder.glob("notes/*.md")):
+        site.page(f"{paper}/notes/{note.name}", note.read_text(encoding="utf-8"))
+    return pages
+
+
+def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
+    """Where a table lies under a protocol; None where it has not been written."""
+    found = (folder / spec.paper / protocol for folder in (sources.results, sources.own))
+    return next((folder for folder in found if (folder / f"{spec.stem}.csv").exists()), None)
+
+
+def _findings(folder: Path, paper: str) -> str:
+    """A paper's findings, whose numbers lead to the cells and runs that they are of."""
+    published = findings.Published(folder)
+    text = (folder / "findings.md.in").read_text(encoding="utf-8")
+    return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
+
+
+def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:
+    """A number of a finding as a link to the lines of a comparison, or to the runs, that it was made from."""
+    if keys:
+        return f"[{text}](../runs.md#keys={','.join(key[:8] for key in keys)})"
+    places = {(line["protocol"], line["table"]) for line in lines}
+    if not places or len(places) > 1 or not text:
+        return text
+    ((protocol, table),) = places
+    shared = {}
+    for name in ("panel", "dataset", "clients", "method", "variant"):
+        values = list(dict.fromkeys(line[name] for line in lines))
+        if len(values) == 1 and values[0]:
+            shared[name] = values[0]
+    words = "&".join(f"{name}={value}" for name, value in shared.items())
+    return f"[{text}]({protocol}/table_{table}.md#{words})"
+
+
+def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder: Path) -> str:
+    """The page of a table or figure under a protocol."""
+    place, stem = f"{spec.paper}/{protocol}", spec.stem
+    for path in sorted(folder.glob("*.*")):
+        if path.suffix in (".csv", ".png", ".svg") and not (copy := site.docs / place / path.name).exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+    beside = folder / f"compare_{spec.table}.md"
+    is_grid = spec.sort == "table" and beside.exists()
+    head = [f"# {spec.full_title}", f"Protocol `{protocol}`.", spec.note, spec.blank]
+    if is_grid:
+        scripts.write(site.docs, f"{place}/{stem}", grids.data(spec, folder, sources.runs))
+        blocks = [*filter(None, head), f'<div class="fgl-grid" data-script="{place}/{stem}"></div>', *_static(beside)]
+        for row in {row.method for row in spec.rows}:
+            site.rows_of.setdefault(row, {})[f"../{place}/{stem}.md"] = f"{spec.full_title}, `{protocol}`"
+    else:
+        page = folder / f"{stem}.md"
+        text = _mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
+        blocks = [text]
+        if (folder / f"{stem}.png").exists() and (draw := sources.fill(spec, protocol).content.draw) is not None:
+            scripts.write(site.docs, f"{place}/{stem}", charts.plotly(draw))
+            title, _, rest = text.partition("\n\n")
+            blocks = [title, f'<div class="fgl-chart" data-script="{place}/{stem}"></div>', rest]
+    blocks += [_files(site.docs / place, spec)]
+    return site.page(f"{place}/{stem}.md", WIDE + "\n\n".join(filter(None, blocks)) + "\n")
+
+
+def _static(comparison: Path) -> list[str]:
+    """Of a comparison's page what is not cell by cell, behind the interactive table."""
+    head, _, rest = comparison.read_text(encoding="utf-8").partition("\n## By cell\n")
+    _, _, told = head.partition("\n\n")
+    differences = re.search(r"\n## Differences.*", rest, re.DOTALL)
+    about, mark, shares = told.partition("## By method")
+    about = '??? note "How to read it"\n\n' + "\n".join(f"    {line}" for line in about.strip().splitlines())
+    return [about, mark + shares, differences[0].strip() if differences else ""]
+
+
+def _files(folder: Path, spec: TableSpec) -> str:
+    """The picture as it is printed, and the numbers to take away."""
+    blocks = []
+    if (folder / f"{spec.stem}.png").exists():
+        blocks.append(f"## As a picture\n\n![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}")
+    names = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.stem.removesuffix("_wide") in (spec.stem, f"compare_{spec.table}")
+    ]
+    named = [f"[`{name}`]({name})" for name in names if name.endswith((".csv", ".svg"))]
+    return "\n\n".join([*blocks, f"Files: {', '.join(named)}." if named else ""])
+
+
+def _all_runs() -> str:
+    told = (
+        "Every run that is packed with the results; a click shows its record, curves and the command that repeats it."
+    )
+    return f'{WIDE}# Runs\n\n{told}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'

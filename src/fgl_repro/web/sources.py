@@ -1,0 +1,60 @@
+"""What a site is made from, and the folder in which it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.tables.artifact import Artifact
+from fgl_repro.tables.spec import TableSpec
+from fgl_repro.web.runs import Curves, Runs
+
+WIDE = "---\nhide: [toc]\n---\n\n"
+"""Leaves a page's table of contents out, for the sake of a wide table."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a site is made from.
+
+    Attributes:
+        results: What is published: pages, CSVs, pictures.
+        own: Tables of a user's own, written as published ones are; they may be of no paper of ours.
+        guides: Markdown files about use.
+        specs: Tables and figures by paper, those that the site is narrowed to.
+        runs: Every run at hand, with the paper it is published with.
+        curves: Their curves by key.
+        fill: Fills a table or figure under a protocol.
+    """
+
+    results: Path
+    own: Path
+    guides: Path
+    specs: Mapping[str, list[TableSpec]]
+    runs: Runs
+    curves: Curves
+    fill: Callable[[TableSpec, str], Artifact]
+
+
+@dataclass
+class Site:
+    """The working folder while it fills.
+
+    Attributes:
+        docs: Its markdown.
+        nav: Titles and pages, section by section.
+        rows_of: For each method the pages of tables that have a row of it, with their titles.
+    """
+
+    docs: Path
+    nav: list[Any] = field(default_factory=list)
+    rows_of: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def page(self, name: str, text: str) -> str:
+        """Write a page; returns its name."""
+        path = self.docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return name

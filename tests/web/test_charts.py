@@ -1,0 +1,93 @@
+"""Drawings in Plotly's JSON are the drawings that matplotlib made."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from fgl_repro.tables import verdict
+from fgl_repro.tables.figures import charts as drawings
+from fgl_repro.web import charts
+
+
+def traces(draw, kind="scatter"):
+    found = charts.plotly(draw)
+    json.dumps(found, allow_nan=False)  # browsers read no NaN
+    return [trace for trace in found["data"] if trace["type"] == kind], found["layout"]
+
+
+def test_a_line_with_its_band_shares_an_entry_of_the_legend():
+    def draw(figure: Figure):
+        drawings.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 1, "FedAvg")
+
+    (line, band), _ = traces(draw)
+    if "fill" in line:
+        line, band = band, line
+    assert (line["x"], line["y"]) == ([1, 2], [50.0, 60.0])
+    assert line["line"]["color"].lower().startswith(drawings.PALETTE[1].lower())
+    assert line["marker"]["symbol"] == "square"
+    assert line["showlegend"]
+    assert line["legendgroup"] == band["legendgroup"] == "FedAvg"
+    assert not band["showlegend"]
+    assert {48.0, 52.0, 56.0, 64.0} <= set(band["y"])
+
+
+def test_error_bars_keep_their_two_ends():
+    def draw(figure: Figure):
+        drawings.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5)], 0, "Local")
+
+    (dots,), _ = traces(draw)
+    assert dots["mode"] == "markers"
+    assert dots["name"] == "Local"
+    assert dots["error_y"]["array"] == pytest.approx([2.0, 0.5])
+    assert dots["error_y"]["arrayminus"] == pytest.approx([1.0, 0.5])  # bars end at 0
+    assert "error_x" not in dots
+
+
+def test_an_image_is_a_heatmap_that_stands_as_it_was_drawn():
+    values = np.arange(6.0).reshape(2, 3)
+    (image,), layout = traces(lambda figure: figure.subplots().imshow(values, cmap="Blues"), "heatmap")
+    assert image["z"] == values.tolist()
+    assert image["x"] == [0, 1, 2]
+    assert image["y"] == [0, 1]
+    assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]  # the first line is above
+
+
+def test_axes_keep_titles_ends_words_and_logarithms():
+    def draw(figure: Figure):
+        left, right = figure.subplots(1, 2)
+        left.plot([0, 1], [1.0, 100.0])
+        left.set_yscale("log")
+        left.set_ylim(1, 1000)
+        left.set_xticks([0, 1], ["up", "down"])
+        left.set_title("Bytes")
+        right.axhline(3.0, color="red")
+        right.set_xlabel("round")
+        right.text(0.5, 0.5, "not run", transform=right.transAxes)
+
+    _, layout = traces(draw)
+    assert layout["yaxis"]["type"] == "log"
+    assert layout["yaxis"]["range"] == pytest.approx([0, 3])
+    assert layout["xaxis"]["ticktext"] == ["up", "down"]
+    assert layout["xaxis2"]["title"]["text"] == "round"
+    assert layout["xaxis"]["domain"][1] < layout["xaxis2"]["domain"][0]
+    words = {note["text"]: note for note in layout["annotations"]}
+    assert words["<b>Bytes</b>"]["xref"] == "x domain"
+    assert words["not run"]["xref"] == "x2 domain"
+    (across,) = layout["shapes"]
+    assert (across["xref"], across["yref"], across["y0"]) == ("x2 domain", "y2", 3.0)
+
+
+def test_numbers_that_are_none_are_blank():
+    (line,), _ = traces(lambda figure: figure.subplots().plot([0, 1, 2], [1.0, math.nan, 2.0], label="a"))
+    assert line["y"] == [1.0, None, 2.0]
+
+
+def test_bars_of_the_scoreboard_are_shares():
+    found = charts.scoreboard({"A, a": {"cells": 4, **dict.fromkeys(verdict.VERDICTS, 1)}})
+    assert [trace["name"] for trace in found["data"]] == list(verdict.VERDICTS)
+    assert [trace["x"] for trace in found["data"]] == [[25.0]] * 4

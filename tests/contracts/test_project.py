@@ -195,6 +195,8 @@ def test_wheel_holds_the_yaml_files_and_the_stored_data(tmp_path: Path) -> None:
         "py.typed",
         "federation/partitioners/stored",
         "tables/reference/fedlog",
+        "web/assets/fgl-site.js",
+        "web/assets/mkdocs.yaml",
     ):
         assert (tmp_path / "out" / "fgl_repro" / path).exists(), path
 
@@ -214,3 +216,19 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     arrows = [(name, other) for name in files for other in graph.find_modules_directly_imported_by(name) & files]
     circles = [sorted(c) for c in nx.strongly_connected_components(nx.DiGraph(arrows)) if len(c) > 1]
     assert not circles
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+def test_links_of_readme_and_guides_lead_to_files(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
+def test_every_guide_is_listed() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
+    assert listed == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1200

@@ -59,7 +59,7 @@ def announce(item: type[Any]) -> None:
     axis = getattr(item, "axis", "")
     if axis not in PACKAGES or not _is_option(item, axis):
         what = getattr(item, "__name__", item)
-        raise UserError(f"{what} is no class of an axis with a name of its own: see 'Adding a method' in the README.")
+        raise UserError(f"{what} is no class of an axis with a name of its own: see docs/adding.md.")
     if options(axis).get(item.name, item) is not item and (axis, item.name) not in _announced:
         raise UserError(f"{axis} {item.name} exists already: give {item.__name__} another name.")
     _announced.add((axis, item.name))

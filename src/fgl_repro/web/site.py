@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 from importlib.resources import as_file, files
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.web import cards, results, scripts
 from fgl_repro.web.sources import Site, Sources
 
+LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NEEDS = ("mkdocs", "material", "mkdocstrings_handlers", "plotly", "itables")
 INSTALL = 'pip install -c constraints.txt -e ".[site]"'
 ASSETS = "fgl_repro.web.assets"
@@ -82,9 +84,11 @@ def _methods(site: Site) -> None:
 
 
 def _guides(site: Site, guides: Path) -> None:
-    """Guides in the order of their numbers, and the reference of what a user's code meets."""
-    pages = []
-    for path in sorted(guides.glob("*.md")):
+    """Guides, in the order in which their list names them, and the reference of what a user's code meets."""
+    pages: list[Any] = []
+    listed = guides / "README.md"
+    names = LINK.findall(listed.read_text(encoding="utf-8")) if listed.exists() else []
+    for path in [listed, *(guides / name for name in names)] if names else sorted(guides.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         title = next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), path.stem)
         pages.append({title: site.page(f"guides/{path.name}", text)})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.cli import table as cli
-from fgl_repro.config import compose, conf_dir
+from fgl_repro.config import conf_dir, yamls
 from fgl_repro.tables import load
 
 CORNER = ("--datasets", "cora", "--clients", "3")
@@ -105,9 +105,9 @@ def test_a_protocol_that_tunes_wants_candidates_for_the_row(shell: Path, capsys:
 
 
 def test_a_table_of_ones_own_replaces_nothing_that_is_published(
-    shell: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shell: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(compose, "_searched", [])
+    request.addfinalizer(yamls.searched.clear)
     own = shell / "own" / "table" / "fedlog"
     own.mkdir(parents=True)
     shutil.copy(conf_dir() / "table" / "fedlog" / "1.yaml", own / "mine.yaml")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from fgl_repro.config import build, compose, key_of, search
+from fgl_repro.config import build, compose, key_of, search, yamls
 from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
@@ -21,12 +22,12 @@ from fgl_repro.tables.load import load
 @pytest.fixture(autouse=True)
 def _undone() -> Iterator[None]:
     """What a test announces is forgotten after it."""
-    known, searched = dict(registry.options("method")), list(compose._searched)
+    known, searched = dict(registry.options("method")), list(yamls.searched)
     yield
     registry.options("method").clear()
     registry.options("method").update(known)
     registry._announced.clear()
-    compose._searched[:] = searched
+    yamls.searched[:] = searched
     compose.forget()
 
 
@@ -109,3 +110,11 @@ def test_mistakes() -> None:
     with pytest.raises(UserError, match=r"the text of Mine\.check cannot be found"):
         announce(names["Mine"])
     assert not {"mine"} & set(registry.options("method"))
+
+
+@pytest.mark.parametrize("value", ["nowhere.conf", "fgl_repro.nowhere", "fgl_repro.api"])
+def test_an_installed_folder_that_is_not_there_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("mine", value, yamls.GROUP)
+    monkeypatch.setattr(yamls, "entry_points", lambda group: [point])
+    with pytest.raises(UserError, match="the installed yaml files mine cannot be found: "):
+        yamls.installed.__wrapped__()

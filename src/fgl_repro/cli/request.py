@@ -20,11 +20,11 @@ from fgl_repro.config import (
     Config,
     as_plain,
     conf_dir,
-    folders,
     key_of,
     options,
     override,
     read,
+    searched,
     unchecked,
     yaml_files,
 )
@@ -262,8 +262,8 @@ def command_of(config: Config) -> str:
     words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
-    searched = "".join(f"--config-dir {shlex.quote(str(folder))} " for folder in folders()[1:])
-    return f"python -m fgl_repro.train {searched}{' '.join(words)} seed={config.seed}"
+    further = "".join(f"--config-dir {shlex.quote(str(folder))} " for folder in searched)
+    return f"python -m fgl_repro.train {further}{' '.join(words)} seed={config.seed}"
 
 
 def _model_of(config: Config) -> str:

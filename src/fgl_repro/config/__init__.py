@@ -3,9 +3,7 @@
 from fgl_repro.config.compose import (
     assembled,
     build,
-    conf_dir,
     copied,
-    folders,
     forget,
     options,
     override,
@@ -18,6 +16,7 @@ from fgl_repro.config.compose import (
 )
 from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, keys_of, science
 from fgl_repro.config.schema import AXES, GROUPS, Config, check
+from fgl_repro.config.yamls import conf_dir, folders, searched
 
 __all__ = [
     "AXES",
@@ -42,6 +41,7 @@ __all__ = [
     "register",
     "science",
     "search",
+    "searched",
     "typed",
     "unchecked",
     "yaml_files",

@@ -18,6 +18,7 @@ from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.config import parts
 from fgl_repro.config.schema import GROUPS, Config, check
+from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import PACKAGES
@@ -30,22 +31,6 @@ ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
 """Variables that the yaml files read."""
 
 
-def conf_dir() -> Path:
-    """Folder of the yaml files: beside the sources in a checkout, inside the package when installed from a wheel."""
-    here = Path(__file__).resolve()
-    checkout = here.parents[3] / "conf"
-    return checkout if checkout.is_dir() else here.parents[1] / "conf"
-
-
-_searched: list[Path] = []
-"""Folders of a user's own yaml files."""
-
-
-def folders() -> list[Path]:
-    """Folders of yaml files in the order in which they are searched: ours, then those of ``--config-dir``."""
-    return [conf_dir(), *_searched]
-
-
 def search(folder: str | Path) -> None:
     """Look for yaml files in ``folder``, too: ``dataset/``, ``method/``, ``table/``, ... as in ours.
 
@@ -56,7 +41,7 @@ def search(folder: str | Path) -> None:
     if not path.is_dir():
         raise UserError(f"--config-dir {folder} is not a folder: name one that holds dataset/, method/, table/, ...")
     if path not in folders():
-        _searched.append(path)
+        searched.append(path)
         forget()
 
 
@@ -94,7 +79,8 @@ def _name(root: DictConfig, axis: str) -> str:
 
 
 def register() -> None:
-    """Put schemas and resolvers where Hydra finds them; safe to call twice."""
+    """Put schemas, resolvers and folders where Hydra finds them; safe to call twice."""
+    tell_hydra()
     _register(tuple((group, name, node) for group in GROUPS for name, node in schemas(group).items()), _help())
 
 
@@ -191,7 +177,7 @@ def read(wanted: Iterable[tuple[str, str]]) -> None:
         return
     register()
     GlobalHydra.instance().clear()
-    more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in _searched)
+    more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in searched)
     named = {pair: f"option{number}" for number, pair in enumerate(left) if pair != ("", "")}
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         search = f"hydra.searchpath=[{more}]"

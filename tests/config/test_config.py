@@ -385,7 +385,7 @@ def test_private_files_are_hidden(tmp_path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "method").mkdir()
     for name in ("_base", "mine"):
         (tmp_path / "method" / f"{name}.yaml").touch()
-    monkeypatch.setattr("fgl_repro.config.compose.conf_dir", lambda: tmp_path)
+    monkeypatch.setattr("fgl_repro.config.yamls.conf_dir", lambda: tmp_path)
     assert options("method") == ["mine"]
 
 

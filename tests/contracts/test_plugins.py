@@ -15,9 +15,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """
-    like: "1"
-    title: Accuracy of hubs, again
-    clients: [3]
+    title: Accuracy of hubs at one client
+    datasets: [blocks]
+    clients: [1]
+    seeds: [0, 1]
+    partitioner: dirichlet_sizes
+    protocols: [short]
+    rows: [{name: Local, method: local}]
+    panels: {"1": {title: Hubs, setting: hubs, probe: hubs}}
 """
 
 
@@ -102,7 +107,7 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     assert "fedtrim" in told
 
     own = ("--config-dir", str(shell.conf))
-    lines = shell.table("missing", "mine/2", *own, "--add", "fedper").splitlines()
+    lines = shell.table("missing", "mine/2", *own).splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("python")]
     assert len(commands) == 2
     assert all(command[3:5] == list(own) for command in commands)

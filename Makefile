@@ -39,7 +39,7 @@ DEMO := --datasets cora --clients 3 --protocol fedlog_matched --methods local,fe
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint type format train table1 table2 table9 tables list missing \
 	compare report show latex rerun \
-	publish site unpack push bench data clean
+	publish site unpack push dashboard bench data clean
 
 help: ## this list
 	@echo "usage: make TARGET [VARIABLE=value ...]"
@@ -139,6 +139,9 @@ unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 
 push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
 	$(WITH_ARGS) $(BIN)/fgl-table push $(call quoted,$(value T)) $(NARROW)
+
+dashboard: $(STAMP) ## W&B workspace and report of table T, as files (ARGS="--entity TEAM": saved there)
+	$(WITH_ARGS) $(BIN)/fgl-table dashboard $(call quoted,$(value T)) $(NARROW)
 
 bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clients
 	$(WITH_ARGS) $(BIN)/python -m benchmarks.rounds

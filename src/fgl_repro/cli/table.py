@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import exit_status, request, site
+from fgl_repro.cli import exit_status, mirror, request, site
 from fgl_repro.config import Config, key_of, science, search
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs import curves, packed, tracking, tuning
+from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.launchers.hiring import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
@@ -102,12 +102,16 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
+    help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
+    board = add_table("dashboard", _dashboard, help)
+    board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
+    board.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
     publish = add("publish", _publish, help)
     publish.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
     condense = add("report", _report, "condense every table and protocol of each paper into a page")
-    for sub in (run, compare, condense):
+    for sub in (run, compare, condense, board):
         folder(sub, "--out", Path("tables"), "written here (default: tables)")
     web = add("site", _site, "write results, findings, methods and guides as a web site that opens from disk")
     folder(web, "--out", Path("site"), "written here (default: site)")
@@ -247,22 +251,12 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
-    import pandas
+    print(mirror.push(args, _watched))
+    return 0
 
-    wanted = request.one(args)
-    spec, protocol, store = wanted.spec, wanted.protocol, request.store(args)
-    configs, _ = results.chosen_runs(wanted.part, protocol, store)
-    tags = [spec.paper, spec.name, protocol]
-    keys = dict.fromkeys(key_of(config) for config in configs)
-    recorded = [record for key in keys if (record := store.load(key)) is not None]
-    for record in recorded:
-        mirror = tracking.push(record, store.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
-        store.save(record.changed(wandb=mirror))
-    if recorded:
-        filled = artifact.make(spec, protocol, request.archive(args, spec.paper))
-        name = f"{spec.sort}-{spec.paper}-{spec.table}"
-        tracking.push_table(pandas.DataFrame(filled.content.rows), name, mode=args.mode, tags=tags)
-    print(f"{len(recorded)} runs{' and the table' if recorded else ''} logged ({args.mode}).")
+
+def _dashboard(args: argparse.Namespace) -> int:
+    print("Written:", ", ".join(map(str, mirror.dashboard(args))))
     return 0
 
 

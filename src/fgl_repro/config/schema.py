@@ -43,12 +43,16 @@ class RuntimeConfig:
 
 @dataclass
 class LoggerConfig:
-    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``."""
+    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``.
+
+    ``system``: W&B measures the machine, too (processor, memory, GPU).
+    """
 
     mode: str = "offline"
     project: str = "fgl_repro"
     entity: str | None = None
     live_in_sweeps: bool = False
+    system: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in ("offline", "online", "disabled"):

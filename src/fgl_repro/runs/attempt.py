@@ -62,8 +62,9 @@ def attempt(
         if old is not None:
             note = note.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt
         try:
-            project, entity, tags = config.logger.project, config.logger.entity, [config.protocol.name]
-            with Live(note, mode=mirror, project=project, entity=entity, tags=tags) as logger:
+            how = config.logger
+            logged: dict[str, Any] = {"project": how.project, "entity": how.entity, "system": how.system}
+            with Live(note, mode=mirror, tags=[config.protocol.name], **logged) as logger:
 
                 def tell(phase: str, number: int, total: int, values: dict[str, float]) -> None:
                     if report is not None:

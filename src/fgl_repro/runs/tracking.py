@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -42,6 +43,8 @@ _QUIET: dict[str, Any] = {
 }
 """W&B's own probes of the machine are off: they slow short runs down, and the record already holds what matters."""
 
+_MEASURED = ("x_disable_meta", "x_disable_stats", "x_disable_machine_info")
+
 _refused: set[str] = set()
 """``online``, once it failed: a sweep must not wait for the same refusal a thousand times."""
 
@@ -57,13 +60,14 @@ def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, An
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
     clients, seed, key = config["partitioner"]["clients"], config["seed"], record.key
     variant = config["method"].get("variant")
-    own = [*tags, config["protocol"].get("name"), method, variant and f"{method}-{variant}", dataset, world]
+    row = f"{method}-{variant}" if variant else method
+    own = [*tags, config["protocol"].get("name"), method, row, dataset, world]
     return {
         "group": record.cell[:12],
         "name": f"{method}-{dataset}-{clients}c-{world}-s{seed}-{key[:6]}",
         "id": f"{key[:12]}-{attempt}",
         "tags": list(dict.fromkeys(str(tag)[:64] for tag in own if tag)),
-        "config": {**config, "record_key": key, "cell": record.cell, **provenance(record)},
+        "config": {**config, "row": row, "record_key": key, "cell": record.cell, **provenance(record)},
     }
 
 
@@ -77,14 +81,26 @@ def provenance(record: Note) -> dict[str, Any]:
 def summary(record: Record) -> dict[str, float | int | str]:
     """The selected numbers of a record under flat names such as ``seen_graph/best/accuracy``.
 
-    Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Per-client
-    vectors stay in the record. Missing values (a probe without rows) are left out.
+    Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Of the
+    vector over clients there are the ends and the std, as ``seen_graph/best/client_lowest``; the rest stays in the
+    record. Missing values (a probe without rows) are left out.
     """
     content = record.as_json()
     parts = {name: content[name] for name in ("selection", "bytes", "seconds", "peak_memory_mb")}
     numbers = _flat({**content["metrics"], **parts})
+    for probe, rounds in record.metrics.items():
+        for at, found in rounds.items():
+            numbers |= {f"{probe}/{at}/client_{word}": value for word, value in _spread(found.clients).items()}
     total = sum(number for name, number in numbers.items() if name.startswith("bytes/"))
     return {"status": record.status, **numbers, "bytes/total": total}
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, float]:
+    """How far apart clients are; nothing of fewer than two that were tested."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return {}
+    return {"lowest": min(known), "highest": max(known), "std": statistics.pstdev(known)}
 
 
 def history(curves: Mapping[str, Sequence[Any]]) -> list[dict[str, float | int]]:
@@ -105,6 +121,7 @@ class Live:
         dir: Folder in which W&B makes its folder ``wandb``; default ``WANDB_DIR``, else the working directory.
         tags: Further tags, such as the paper or the table the run belongs to.
         job_type: ``train``, or the name of the table that asked for the run.
+        system: Whether W&B measures the machine meanwhile (processor, memory, GPU).
     """
 
     def __init__(
@@ -117,7 +134,9 @@ class Live:
         dir: str | Path | None = None,
         tags: Sequence[str] = (),
         job_type: str = "train",
+        system: bool = False,
     ) -> None:
+        self._system = system
         self._mode, self._dir, self._before = mode, _folder(dir), record.wandb
         self._run: Any = None
         self._ok = False
@@ -135,7 +154,7 @@ class Live:
 
     def __enter__(self) -> Self:
         if self._mode != "disabled":
-            self._run = _open(self._mode, self._args, self._dir)
+            self._run = _open(self._mode, self._args, self._dir, self._system)
             self._try("describe the metrics", _by_round)
         return self
 
@@ -179,14 +198,23 @@ def push(record: Record, curves: Mapping[str, Sequence[Any]], **options: Any) ->
 
 
 def push_table(
-    frame: pd.DataFrame, name: str, *, mode: str = "offline", dir: str | Path | None = None, tags: Sequence[str] = ()
+    frame: pd.DataFrame,
+    name: str,
+    *,
+    mode: str = "offline",
+    dir: str | Path | None = None,
+    tags: Sequence[str] = (),
+    group: str | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> str | None:
     """Log a finished table as a ``wandb.Table`` and as an artifact that holds it also as CSV.
 
     Args:
         frame: The table; levels of a column index are joined by a space, the row index is not logged.
         name: Name of the artifact and of the run, ``table-<paper>-<number>``.
-        mode: As of :class:`Live`; so are the other arguments.
+        mode: As of :class:`Live`; so are ``dir`` and ``tags``.
+        group: W&B's group of the run.
+        config: Which table it is, and what it was narrowed to.
 
     Returns:
         Id of the W&B run, or None if nothing was logged.
@@ -198,7 +226,8 @@ def push_table(
     csv = flat.to_csv(index=False)
     key, folder = f"{name}-{hashlib.sha256(csv.encode()).hexdigest()[:8]}", _folder(dir)
     run_id = f"{key}-{_next_attempt(key, folder)}"
-    args = {"project": "fgl_repro", "job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
+    args: dict[str, Any] = {"project": "fgl_repro", "job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
+    args |= {"group": group, "config": dict(config or {})}
     run = _open(mode, args, folder)
     if run is None:
         return None
@@ -226,7 +255,7 @@ def _by_round(run: Any) -> None:
     run.define_metric("*", step_metric=STEP, summary="none")
 
 
-def _open(mode: str, args: Mapping[str, Any], folder: Path) -> Any:
+def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
     """An open W&B run; offline if online is impossible; None, after a warning, if nothing works."""
     for choice in dict.fromkeys([mode, "offline"]):
         if choice in _refused:
@@ -236,7 +265,8 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path) -> Any:
 
             folder.mkdir(parents=True, exist_ok=True)
             quiet = {name: value for name, value in _QUIET.items() if name in wandb.Settings.model_fields}
-            settings = wandb.Settings(**{**quiet, "mode": choice})
+            measured = dict.fromkeys(_MEASURED, False) if system else {}
+            settings = wandb.Settings(**{**quiet, **measured, "mode": choice})
             return wandb.init(**args, dir=str(folder), reinit="create_new", settings=settings)
         except Exception as error:
             sentence = "W&B is off for this run (%s); its record is complete."

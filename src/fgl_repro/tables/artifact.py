@@ -57,11 +57,8 @@ class Artifact:
 
     @property
     def place(self) -> Path:
-        """Folder of the paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
-
-        With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.
-        """
-        return Path("+".join((self.spec.paper, *self.spec.added))) / self.protocol
+        """Its folder below that of all tables."""
+        return place(self.spec, self.protocol)
 
     @property
     def page(self) -> str:
@@ -90,6 +87,14 @@ class Artifact:
         stem = self.spec.stem
         pages = {f"{stem}.md": self.page} if self.has_page else {}
         return {f"{stem}.csv": csv_text(self.content.rows), **pages, **self.content.files}
+
+
+def place(spec: TableSpec, protocol: str) -> Path:
+    """Folder of a paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
+
+    With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.
+    """
+    return Path("+".join((spec.paper, *spec.added))) / protocol
 
 
 def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:

@@ -1,0 +1,54 @@
+"""What ``fgl-table push`` and ``dashboard`` send to Weights & Biases, or write for it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from fgl_repro.cli import request
+from fgl_repro.config import key_of
+from fgl_repro.runs import tracking
+from fgl_repro.tables import artifact, results
+
+Watched = Callable[[list[Any]], Iterable[Any]]
+
+
+def push(args: argparse.Namespace, watched: Watched) -> str:
+    """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done in words."""
+    import pandas
+
+    wanted = request.one(args)
+    spec, store = wanted.part, request.store(args)
+    archive = request.archive(args, spec.paper)
+    configs, _ = results.chosen_runs(spec, wanted.protocol, archive)
+    tags = [spec.paper, spec.name, wanted.protocol]
+    keys = dict.fromkeys(key_of(config) for config in configs)
+    recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    for record in watched(recorded):
+        mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
+        if store.path(record.key).exists():  # of what is only published nothing is kept here
+            store.save(record.changed(wandb=mirror))
+    if recorded:
+        frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
+        name = f"{spec.sort}-{spec.paper}-{spec.table}"
+        config = {
+            "table": spec.name,
+            "protocol": wanted.protocol,
+            **{axis: list(has) for axis, has in spec.axes.items()},
+        }
+        tracking.push_table(frame, name, mode=args.mode, tags=tags, group=spec.name, config=config)
+    return f"{len(recorded)} runs{' and the table' if recorded else ''} logged ({args.mode})."
+
+
+def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:
+    """Save workspace and report of a table at W&B, or write them as files; returns where they are."""
+    from fgl_repro.web import dashboard as dashboards
+
+    dashboards.check()
+    wanted = request.one(args)
+    table = results.fill(wanted.part, wanted.protocol, request.archive(args, wanted.spec.paper))
+    if args.entity:
+        return dashboards.save(table, args.entity, args.project)
+    return dashboards.write(table, args.out / artifact.place(wanted.spec, wanted.protocol), args.project)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fgl_repro.cli import train
+from fgl_repro.cli import multirun, train
 from fgl_repro.config import build, key_of
 from fgl_repro.runs.store import RecordStore
 from support import helpers, wandb_log
@@ -294,3 +294,9 @@ def test_tuning_runs_its_candidates_first(
     train.job(run)
     assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
     assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out
+
+
+def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:
+    assert multirun.jobs(["method=local,fedavg", "seed=0,1,2", "dataset=cora"]) == 6
+    assert multirun.jobs(["seed=range(0,5)", "method=choice(local,fedavg)"]) == 10
+    assert multirun.jobs(["method=local"]) == 1

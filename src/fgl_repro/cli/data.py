@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgl_repro.cli import exit_status
+from fgl_repro.cli import completion, exit_status
 from fgl_repro.data import FEATURES, NAMES, facts
 from fgl_repro.data.catalog import rebuilt
 
@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
+    if options.command == "completion":
+        print(completion.script(_parser(), options.shell, {"names": ["all", *NAMES]}))
+        return 0
     if options.command == "list":
         return _list(options.cache)
     action = _fetch if options.command == "fetch" else _check
@@ -55,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[shared],
         help="sizes of the largest connected components, or of all graphs of a set, and what is cached",
     )
+    completion.add(commands, "fgl-data")
     commands.add_parser("fetch", parents=[named, shared], help="put processed graphs into the cache")
     commands.add_parser("check", parents=[named, shared], help="verify raw files and the graph's contents")
     return parser

@@ -11,15 +11,15 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import exit_status, mirror, request, site
-from fgl_repro.config import Config, key_of, science, search
+from fgl_repro.cli import completion, exit_status, mirror, request, site
+from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.launchers.hiring import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
-from fgl_repro.tables import artifact, findings, latex, report, results
+from fgl_repro.tables import artifact, findings, latex, load, report, results
 from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
@@ -121,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     for sub in (publish, unpack, listing, web):
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
+    completion.add(commands, "fgl-table").set_defaults(command=_completion, config_dir=None)
     repeat = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
     repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
@@ -309,6 +310,13 @@ def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
         filled, archive = _filled(args, paper)
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
+    return 0
+
+
+def _completion(args: argparse.Namespace) -> int:
+    names = {"table": [*load.names(), *load.papers()], "protocol": options("protocol")}
+    names |= {"datasets": options("dataset"), "methods": options("method"), "add": options("method")}
+    print(completion.script(_parser(), args.shell, names))
     return 0
 
 

@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
@@ -92,9 +93,10 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
     dataset = f"{config.dataset.name}{' (a rebuild)' if rebuilt(config.dataset.name) else ''}"
-    print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
-    print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
-    print(summary(record, config.setting.focus))
+    with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
+        print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
+        print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+        print(summary(record, config.setting.focus), flush=True)
     return record
 
 

@@ -108,7 +108,9 @@ class RunProgress:
     """One bar for one run: its phase, rounds and first two curves; silent when stderr is not a terminal."""
 
     def __init__(self, name: str, wanted: bool) -> None:
-        self._bar = tqdm(desc=name, unit="round", disable=None if wanted else True, leave=False, dynamic_ncols=True)
+        shape = "{desc} {n_fmt}/{total_fmt} |{bar:10}| {remaining} left{postfix}"  # cut at the end where it is too wide
+        hidden = None if wanted else True
+        self._bar = tqdm(desc=name, bar_format=shape, disable=hidden, leave=False, dynamic_ncols=True)
         self._name, self._phase = name, ""
 
     def report(self, phase: str, number: int, total: int, values: Mapping[str, float]) -> None:

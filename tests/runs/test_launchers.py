@@ -20,7 +20,7 @@ from fgl_repro.runs.launchers.hiring import NEEDED, Launcher
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
-from support import helpers
+from support import helpers, slurm
 
 TESTS = Path(__file__).parents[1]
 RUNS = 12
@@ -170,6 +170,50 @@ def test_bad_runs_are_recorded_and_the_sweep_goes_on(
     assert "worker died" in notes[3].error
     assert len(summary.failed) == 4
     assert not (tmp_path / "records" / ".sweeps").exists()
+
+
+@pytest.mark.slow
+def test_slurm_is_given_job_arrays_and_goes_on_when_the_sweep_is_killed(
+    tmp_path: Path, log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("submitit", reason="not installed: it comes with the extra launchers")
+    monkeypatch.setenv("PATH", slurm.install(tmp_path / "bin"))
+    monkeypatch.setenv("FAKE_SLURM", str(tmp_path))
+    store = RecordStore(tmp_path / "records")
+    first = Sweep(tmp_path, Launcher("slurm"), cache, "execute", 1.0)
+    wait_for(lambda: len(lines(log, "end")) >= 3)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.communicate()
+    assert len(store.files()) < RUNS
+    assert "--array=0-11%2" in (tmp_path / "jobs" / "100").read_text()
+    assert sum(Sweep(tmp_path, Launcher("slurm"), cache, "execute", 0.0).end()) == RUNS
+    assert len(store.files()) == RUNS
+    assert Counter(lines(log, "start")) == Counter(lines(log, "end"))
+    assert max(Counter(lines(log, "start")).values()) == 1, "what Slurm had been given was done by both"
+
+    options = {"slurm_partition": "gpu", "timeout_min": 30, "gpus_per_node": 1}
+    configs = [helpers.config(seed=seed, overrides={"runtime.threads": 2}) for seed in (13, 17)]
+    monkeypatch.chdir(tmp_path)
+    summary = run_all(configs, None, RecordStore("more"), Launcher("slurm", slurm=options), execute=FAKE)
+    assert (summary.done, len(summary.failed)) == (1, 1)
+    told = max((tmp_path / "jobs").iterdir()).read_text()
+    for words in ("array=0-1%2", "cpus-per-task=2", "partition=gpu", "time=30", "gpus-per-node=1"):
+        assert f"--{words}\n" in told
+
+
+@pytest.mark.slow
+def test_ctrl_c_cancels_what_slurm_was_given(
+    tmp_path: Path, log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("submitit", reason="not installed: it comes with the extra launchers")
+    monkeypatch.setenv("PATH", slurm.install(tmp_path / "bin"))
+    monkeypatch.setenv("FAKE_SLURM", str(tmp_path))
+    sweep = Sweep(tmp_path, Launcher("slurm"), cache, "execute", 0.5)
+    wait_for(lambda: len(lines(log, "end")) >= 1)
+    sweep.process.send_signal(signal.SIGINT)
+    sweep.process.communicate(timeout=60)
+    assert sweep.process.returncode == 130
+    assert (tmp_path / "cancelled").read_text() == "100\n", "one word for the whole array"
 
 
 @pytest.mark.parametrize(

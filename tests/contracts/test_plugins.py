@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,13 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     told = shell.table("run", "mine/1", "--add", "fedprox", "--clients", "3")
     assert "2 runs done" in told
     assert "**FedProx" in (tmp_path / "tables/mine+fedprox/short/leaderboard_1.md").read_text()
+    if all(find_spec(name) for name in ("mkdocs", "material", "plotly", "itables")):
+        shell.table("site", "mine", "--out", "web")
+        web = tmp_path / "web"
+        assert '"method":"FedTrim"' in (web / "mine/short/table_1.js").read_text()
+        assert all((web / page).exists() for page in ("mine/short/table_1.html", "methods/fedtrim.html"))
+        assert "FedProx" in (web / "mine+fedprox/short/leaderboard_1.html").read_text()
+
     only = "import sys; from fgl_repro.cli import request, table; every = request.specs; "
     only += "request.specs = lambda _: every('mine'); sys.exit(table.main(['report']))"
     shell("-c", only)  # the report of one paper: those of all take minutes

@@ -17,7 +17,7 @@ from fgl_repro.tables import compare, findings
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
-from fgl_repro.web.sources import WIDE, Site, Sources
+from fgl_repro.web.sources import BARE, WIDE, Site, Sources
 
 Watched = Callable[[list[Any]], Iterable[Any]]
 """Shows progress over a list."""
@@ -36,6 +36,7 @@ def add(site: Site, sources: Sources, watched: Watched) -> None:
                 if not section:
                     pages.append({protocol: section})
                 section.append({spec.heading: _table(site, sources, spec, protocol, folder)})
+        pages += _added(site, sources.own, paper)
         site.nav += [{specs[0].display: pages}] if pages else []
     sources.runs.write(site.docs, sources.curves)
     site.nav.append({"Runs": [{"All runs": site.page("runs.md", _all_runs())}, *_of_all_papers(site, sources.results)]})
@@ -46,7 +47,7 @@ def _front(site: Site, sources: Sources) -> None:
     path = sources.results / "README.md"
     text = _mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
     title, _, rest = text.partition("\n\n")
-    front = f'{title}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
+    front = f'{BARE}{title}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
     site.nav.append({"Scoreboard": site.page("index.md", front)})
     shares = {
         f"{papers()[paper]}, {protocol}": compare.shares([line for own in tables.values() for line in own])
@@ -79,6 +80,33 @@ def _told(site: Site, folder: Path, paper: str) -> list[Any]:
     for note in sorted(folder.glob("notes/*.md")):
         site.page(f"{paper}/notes/{note.name}", note.read_text(encoding="utf-8"))
     return pages
+
+
+def _added(site: Site, own: Path, paper: str) -> list[Any]:
+    """Tables of a paper with rows that a user has added: their ranks among the paper's."""
+    pages: list[Any] = []
+    for path in sorted(own.glob(f"{paper}+*/*/leaderboard_*.md")):
+        place, number = path.parent.relative_to(own), path.stem.removeprefix("leaderboard_")
+        text = path.read_text(encoding="utf-8") + _files_of(site, path.parent, place, number)
+        name = site.page(f"{place}/{path.name}", text)
+        added = ", ".join(place.parts[0].split("+")[1:])
+        pages.append({f"With {added}: Table {number}, {place.name}": name})
+    return pages
+
+
+def _files_of(site: Site, folder: Path, place: Path, number: str) -> str:
+    """Picture and CSV of a table with added rows."""
+    _copied(folder, site.docs / place)
+    picture = f"\n![Table {number}](table_{number}.png)\n" if (folder / f"table_{number}.png").exists() else ""
+    return f"{picture}\nFiles: [`leaderboard_{number}.csv`](leaderboard_{number}.csv).\n"
+
+
+def _copied(folder: Path, target: Path) -> None:
+    """Copy CSVs and pictures that pages name."""
+    for path in sorted(folder.glob("*.*")):
+        if path.suffix in (".csv", ".png", ".svg") and not (copy := target / path.name).exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
 
 
 def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
@@ -114,10 +142,7 @@ def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:
 def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder: Path) -> str:
     """The page of a table or figure under a protocol."""
     place, stem = f"{spec.paper}/{protocol}", spec.stem
-    for path in sorted(folder.glob("*.*")):
-        if path.suffix in (".csv", ".png", ".svg") and not (copy := site.docs / place / path.name).exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy)
+    _copied(folder, site.docs / place)
     beside = folder / f"compare_{spec.table}.md"
     is_grid = spec.sort == "table" and beside.exists()
     head = [f"# {spec.full_title}", f"Protocol `{protocol}`.", spec.note, spec.blank]

@@ -13,6 +13,8 @@ from fgl_repro.web.runs import Curves, Runs
 
 WIDE = "---\nhide: [toc]\n---\n\n"
 """Leaves a page's table of contents out, for the sake of a wide table."""
+BARE = "---\nhide: [toc, navigation]\n---\n\n"
+"""The same, and the navigation at its side."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ window.fgl = (() => {
     const ink = style.getPropertyValue("--md-default-fg-color").trim();
     const faint = style.getPropertyValue("--md-default-fg-color--lightest").trim();
     const dark = document.body.getAttribute("data-md-color-scheme") === "slate";
-    const { data, layout } = JSON.parse(JSON.stringify(chart).replaceAll("#000000ff", dark ? "#eeeeee" : "#000000"));
+    const text = JSON.stringify(chart); // black would not be seen on black
+    const seen = dark ? text.replaceAll("#000000ff", "#eeeeee").replaceAll("rgba(0,0,0,", "rgba(238,238,238,") : text;
+    const { data, layout } = JSON.parse(seen);
     for (const [name, axis] of Object.entries(layout)) {
       if (/^[xy]axis/.test(name)) Object.assign(axis, { gridcolor: faint, linecolor: faint, automargin: !axis.domain });
     }

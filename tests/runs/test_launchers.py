@@ -173,6 +173,28 @@ def test_bad_runs_are_recorded_and_the_sweep_goes_on(
 
 
 @pytest.mark.slow
+def test_ray_shares_gpus_out_and_asks_for_no_more_cpus_than_a_machine_has(tmp_path: Path, log: Path) -> None:
+    ray = pytest.importorskip("ray", reason="not installed: it comes with the extra launchers")
+    old = tmp_path / "records" / ".sweeps" / "elsewhere-1-0"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    ray.init("local", num_cpus=2, num_gpus=2, include_dashboard=False)  # which a notebook might have done
+    try:
+        configs = [
+            helpers.config(seed=seed, overrides={"runtime.threads": threads}) for seed, threads in ((1, 1), (2, 4))
+        ]
+        summary = run_all(
+            configs, 4, RecordStore(tmp_path / "records"), Launcher("ray"), execute="support.fake_run:gpus"
+        )
+        assert summary.done == 2
+        assert ray.is_initialized(), "only what the sweep started is stopped"
+    finally:
+        ray.shutdown()
+    assert sorted(len(word.split(",")) for word in lines(log, "gpus")) == [1, 1]
+    assert not old.exists()
+
+
+@pytest.mark.slow
 def test_slurm_is_given_job_arrays_and_goes_on_when_the_sweep_is_killed(
     tmp_path: Path, log: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,3 +69,10 @@ def real(config: Config, report: Report | None = None, slot: int = 0) -> Any:
     outcome = compute(config, report, slot)
     _log("end", config)
     return outcome
+
+
+def gpus(config: Config, report: Report | None = None, slot: int = 0) -> Outcome:
+    """Notes the GPUs that it may see."""
+    with open(os.environ["FAKE_LOG"], "a") as file:
+        file.write(f"gpus {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}\n")
+    return execute(config, report, slot)

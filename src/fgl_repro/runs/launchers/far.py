@@ -21,6 +21,7 @@ from fgl_repro.runs.worker import Answer, Job, Round, answer
 
 Task = TypeVar("Task", bound=Hashable)
 
+FORGOTTEN = 30 * 86400.0  # seconds after which what a killed sweep left is deleted
 PATIENCE = 10.0  # seconds that a stopped run has to give up its claim
 
 _number = count()
@@ -78,6 +79,9 @@ class Far(ABC, Generic[Task]):
         self._scratch = records / ".sweeps" / f"{socket.gethostname()}-{os.getpid()}-{next(_number)}"
         self._place = Place(records, execute, self._scratch / "signs")
         self._place.signs.mkdir(parents=True)
+        for left in self._scratch.parent.iterdir():  # by sweeps that were killed; engines may need it for a while
+            if time.time() - left.stat().st_mtime > FORGOTTEN:
+                shutil.rmtree(left, ignore_errors=True)
         self._tasks: dict[Task, Running] = {}
 
     @abstractmethod

@@ -42,13 +42,15 @@ class OnRay(Far[Any]):
         size = jobs or max(1, int(resources.get("CPU", 1)))
         super().__init__(size, size, store, execute)
         self._gpus = min(1.0, resources.get("GPU", 0.0) / size)
+        self._cpus = max(node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"])
         self._work = ray.remote(max_retries=0)(work)
 
     def _submit(self, jobs: list[Job]) -> Iterable[Any]:
         for job in jobs:
             runtime = job.config.runtime
             gpus = 0 if runtime.device == "cpu" else self._gpus
-            yield self._work.options(num_cpus=runtime.threads, num_gpus=gpus).remote(job, self._place)
+            cpus = min(runtime.threads, self._cpus or 1)  # for more than a machine has Ray would wait for ever
+            yield self._work.options(num_cpus=cpus, num_gpus=gpus).remote(job, self._place)
 
     def _ended(self, tasks: list[Any]) -> list[tuple[Any, Answer]]:
         ready, _ = self._ray.wait(tasks, num_returns=1, timeout=0.5)

@@ -35,7 +35,8 @@ EXAMPLES = """examples:
   fgl-table latex fedlog/1 --print > table.tex                 the same for a paper of yours, printed numbers below
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
-  fgl-table rerun 3fa9c1                                       repeat a recorded run and compare
+  fgl-table rerun 3fa9c1                                       repeat a recorded or published run and compare
+  fgl-table site                                               results, guides and your tables as a web site
 published runs (results/<paper>/runs.csv) count as done; run --fresh does them anyway
 """
 
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     completion.add(commands, "fgl-table").set_defaults(command=_completion, config_dir=None)
-    repeat = add("rerun", _rerun, "repeat a recorded run and say whether the result is identical")
+    repeat = add("rerun", _rerun, "repeat a recorded or published run and say whether the result is identical")
     repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
 

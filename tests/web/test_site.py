@@ -209,7 +209,7 @@ def test_runs_are_found_by_their_keys(look, site):
 
 def test_the_search_finds_a_method_from_disk(look):
     page = look("methods/fedvn.html")
-    page.fill("[data-md-component=search-query]", "virtual nodes")
+    page.locator("[data-md-component=search-query]").press_sequentially("virtual nodes")  # it listens to keys
     page.wait_for_selector(".md-search-result__item")
 
 

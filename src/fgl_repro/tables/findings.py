@@ -75,7 +75,7 @@ class Published:
 
     @cached_property
     def cells(self) -> list[Words]:
-        return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in _rows(path)]
+        return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in lines_of(path)]
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -92,7 +92,8 @@ class Published:
         return curves.read_packed(self.folder / "curves.csv")
 
 
-def _rows(path: Path) -> list[Words]:
+def lines_of(path: Path) -> list[Words]:
+    """Lines of a published CSV; a ValueError names one that is missing."""
     if not path.exists():
         raise ValueError(f"there is no file {path.parent.name}/{path.name}")
     with open(path, encoding="utf-8", newline="") as text:
@@ -168,7 +169,7 @@ class _Lookup:
     def value(self, filters: Words) -> tuple[float, float]:
         path = self.published.folder / (self.inherited | filters)["protocol"] / filters.pop("file")
         column, scale = filters.pop("show"), float(filters.pop("scale", 1))
-        row = self.single(_rows(path), filters)
+        row = self.single(lines_of(path), filters)
         return scale * float(row[column]), scale * float(row.get("std") or "nan")
 
     def runs(self, filters: Words) -> tuple[float, float]:

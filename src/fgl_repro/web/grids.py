@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fgl_repro.fl.metrics import METRICS
+from fgl_repro.tables.findings import Words, lines_of
 from fgl_repro.tables.spec import ACCURACY, TableSpec, place
 from fgl_repro.tables.verdict import LEVEL
 from fgl_repro.web.runs import Runs
 
-Words = dict[str, str]
 WHO = ("panel", "dataset", "clients", "method", "name", "variant")
 """Columns that name a cell."""
-
-
-def rows(path: Path) -> list[Words]:
-    """Lines of a CSV."""
-    with open(path, encoding="utf-8", newline="") as text:
-        return list(csv.DictReader(text))
 
 
 def data(spec: TableSpec, folder: Path, runs: Runs) -> dict[str, Any]:
@@ -31,8 +24,8 @@ def data(spec: TableSpec, folder: Path, runs: Runs) -> dict[str, Any]:
         folder: Where ``table_*.csv`` and ``compare_*.csv`` lie.
         runs: Where the runs behind a number are found.
     """
-    beside = {_who(line): line for line in rows(folder / f"compare_{spec.table}.csv")}
-    own = {_who(line): line for line in rows(folder / f"{spec.stem}.csv") if line["printed"] == "1"}
+    beside = {_who(line): line for line in lines_of(folder / f"compare_{spec.table}.csv")}
+    own = {_who(line): line for line in lines_of(folder / f"{spec.stem}.csv") if line["printed"] == "1"}
     kinds = {panel.name: METRICS[spec.metric_of(panel)] for panel in spec.panels}
     cells = []
     for who, line in beside.items():

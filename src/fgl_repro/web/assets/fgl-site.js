@@ -45,6 +45,7 @@ window.fgl = (() => {
     return element;
   }
 
+  const row = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, String(value))));
   const told = (value, error) => (value === null || value === undefined ? "" : value.toFixed(error ? 4 : 2));
   const signed = (value) => (value === null || value === undefined ? "" : (value > 0 ? "+" : "") + value.toFixed(2));
   const megabytes = (bytes) => (bytes / 1e6).toPrecision(3);
@@ -95,7 +96,7 @@ window.fgl = (() => {
     const panels = Object.fromEntries(data.panels.map((panel) => [panel.name, panel]));
     element.append(legend());
     for (const panel of data.panels) {
-      element.append(make("h3", {}, panels[panel.name].title));
+      element.append(make("h3", {}, panel.title));
       const holder = make("div", { class: "fgl-scroll" });
       element.append(holder);
       const table = wide(data, panel);
@@ -287,7 +288,6 @@ window.fgl = (() => {
     const lines = found.map((run) => [run.record.config.seed, run.record.key.slice(0, 8),
       run.record.selection.best_round + 1, score(run, probe, "best"), score(run, probe, "last"),
       duration(run.record.seconds.total), megabytes(sum(run, "up")), megabytes(sum(run, "down"))]);
-    const row = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, String(value))));
     return make("div", { class: "fgl-scroll" }, make("table", { class: "fgl-plain" },
       make("thead", {}, row("th", heads)), make("tbody", {}, ...lines.map((line) => row("td", line)))));
   }
@@ -337,7 +337,6 @@ window.fgl = (() => {
   }
 
   function bytes(run) {
-    const row = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, String(value))));
     const lines = run.sent.map((line) => row("td", [line.phase, line.direction, line.field, line.bytes.toLocaleString("en")]));
     return make("table", { class: "fgl-plain" }, make("thead", {}, row("th", ["phase", "direction", "field", "bytes"])),
       make("tbody", {}, ...lines));

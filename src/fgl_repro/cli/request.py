@@ -7,9 +7,9 @@ import os
 import shlex
 import sys
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fgl_repro.config import (
     Config,
     as_plain,
     conf_dir,
+    folders,
     key_of,
     options,
     override,
@@ -35,10 +36,15 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import PREFIX, Archive, RecordStore
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
+from fgl_repro.tables.remembered import remembered, version_of_options
 from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.status import Plan, plan
 
 NARROWED = ("datasets", "clients", "methods", "seeds")
 """Options that keep a part of a table."""
+
+Pair = tuple[TableSpec, str]
+"""A table or figure and a protocol."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,27 @@ def specs(table: str | None) -> dict[str, list[TableSpec]]:
     return found
 
 
+def plans(table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]]) -> dict[str, list[Plan]]:
+    """The runs of tables and figures by paper, as :func:`specs` names them.
+
+    Of all tables of a paper they are kept in the cache; not where others' yaml files, or code, could change them.
+    """
+
+    @lru_cache
+    def pairs() -> dict[str, list[Pair]]:
+        return {paper: [pair for spec in own for pair in spec.by_protocol()] for paper, own in specs(table).items()}
+
+    def made(paper: str) -> list[dict[str, Any]]:
+        return [asdict(plan(*pair)) for pair in watched(pairs()[paper])]
+
+    if table not in (None, *papers()) or folders() != [conf_dir()]:
+        return {paper: [Plan(**each) for each in made(paper)] for paper in pairs()}
+    known = dict.fromkeys(name.partition("/")[0] for name in names()) if table is None else [table]
+    now, place = version_of_options(conf_dir()), cache()
+    found = {paper: remembered(place, {"runs of": paper}, now, partial(made, paper)) for paper in known}
+    return {paper: [Plan(**each) for each in own] for paper, own in found.items()}
+
+
 def of_ours(paper: str) -> None:
     """Refuse to publish tables of a user's own among those of a paper of ours.
 
@@ -142,6 +169,11 @@ def of_ours(paper: str) -> None:
 
 
 RECORDS = Path("results/records")
+
+
+def cache() -> Path:
+    """Where facts are kept; an empty ``FGL_CACHE`` counts as unset."""
+    return Path(os.environ.get("FGL_CACHE") or "cache")
 
 
 def records() -> Path:

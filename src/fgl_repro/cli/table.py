@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
-    help = "write table, comparison and figure from records; print the summary"
+    help = "write table, comparison and figure from records and print the summary; of a part only print it"
     compare = add_table("compare", _compare, help, whole)
     tex = add_table("latex", _latex, "print the table in LaTeX, from records, best and second best marked")
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
@@ -243,11 +243,12 @@ def _compare(args: argparse.Namespace) -> int:
     requests = request.several(args)
     archive = request.archive(args, requests[0].spec.paper)
     for number, wanted in enumerate(_watched(requests)):
-        whole = artifact.make(wanted.spec, wanted.protocol, archive)
-        written = artifact.write(whole, args.out / whole.place)
-        part = whole if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive)
-        print("\n" * bool(number) + (part.content.body if part.content.grid else part.page).rstrip())
-        print(f"\n{_files(written)}")
+        made = artifact.make(wanted.part, wanted.protocol, archive)
+        told = f"A part of it; fgl-table compare {wanted.spec.name} writes the whole."
+        if wanted.is_whole:
+            told = _files(artifact.write(made, args.out / made.place))
+        print("\n" * bool(number) + (made.content.body if made.content.grid else made.page).rstrip())
+        print(f"\n{told}")
     print(_sources(archive))
     return 0
 
@@ -328,13 +329,9 @@ def _site(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     rows = []
-    for paper, specs in request.specs(args.table).items():
+    for paper, plans in request.plans(args.table, _watched).items():
         archive = request.archive(args, paper)
-        for spec, protocol in _watched([pair for each in specs for pair in each.by_protocol()]):
-            keys = results.needed(spec, protocol, archive)
-            done = sum(archive.enough(key, config.runtime.curves) for key, config in keys.items())
-            runs = f"{done} of {len(keys)}" if keys else "no data" if spec.absent else "needs none"
-            rows.append([spec.name, protocol, f"{spec.heading}: {spec.title}", runs])
+        rows += [plan.line(archive) for plan in plans]
     print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
     return 0
 

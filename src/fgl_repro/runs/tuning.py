@@ -7,6 +7,7 @@ runs with ordinary records. Only the validation accuracy of a record is read her
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +76,17 @@ def chosen(config: Config, store: Source) -> Choice | None:
     listed = choices(config)
     if not listed:
         return Choice(config, {})
-    records = [store.load(key_of(choice.config)) for choice in listed]
-    if any(record is None for record in records):
+    number = best([store.load(key_of(choice.config)) for choice in listed])
+    if number is None:
         return None
+    overrides = listed[number].overrides
+    return Choice(override(config, overrides), overrides)
+
+
+def best(records: Sequence[Record | None]) -> int | None:
+    """Which candidate is the best, the first of those that tie; None while some are not recorded."""
     scores = [validation_accuracy(record) for record in records if record is not None]
-    best = listed[scores.index(max(scores))]
-    return Choice(override(config, best.overrides), best.overrides)
+    return scores.index(max(scores)) if len(scores) == len(records) else None
 
 
 def choose(config: Config, store: Source) -> Config | None:

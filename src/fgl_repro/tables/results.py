@@ -204,7 +204,7 @@ def _compose(spec: TableSpec, protocol: str) -> None:
     read((group, name) for group, names in named.items() for name in names if name)
 
 
-def _firsts(spec: TableSpec, protocol: str) -> list[Config]:
+def firsts(spec: TableSpec, protocol: str) -> list[Config]:
     """The first run of every cell at hand, before tuning."""
     _compose(spec, protocol)
     return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
@@ -217,26 +217,26 @@ def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
 
 def runs(spec: TableSpec, protocol: str) -> list[Config]:
     """Every run of the table before tuning; panels that share a world name the same run more than once."""
-    return [run for config in _firsts(spec, protocol) for run in _at_seeds(config, spec)]
+    return [run for config in firsts(spec, protocol) for run in _at_seeds(config, spec)]
 
 
 def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
     """First phase of a tuned table; empty otherwise."""
-    return [candidate for config in _firsts(spec, protocol) for candidate in tuning.candidates(config)]
+    return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
 
 
 def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
     """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
-    found = [tuning.choose(config, source) for config in _firsts(spec, protocol)]
+    found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
     known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
     return known, found.count(None) * len(spec.seeds)
 
 
 def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
     """Every run a table rests on that can be named yet, candidates included: its key, and its config at some seed."""
-    firsts = _firsts(spec, protocol)
-    found = {key_of(run): run for config in firsts for run in tuning.candidates(config)}
-    for config in firsts:
+    configs = firsts(spec, protocol)
+    found = {key_of(run): run for config in configs for run in tuning.candidates(config)}
+    for config in configs:
         if (chosen := tuning.choose(config, source)) is not None:
             found |= dict.fromkeys(keys_of(chosen, spec.seeds), chosen)
     return found

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fgl_repro import data
 from fgl_repro.config import Config, build, digest
-from fgl_repro.core.files import write_atomic
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -22,6 +18,7 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.remembered import remembered, version_of_code
 from fgl_repro.tables.results import Stat, grid_text
 from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec, place
 
@@ -134,24 +131,8 @@ def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T
     """
     drawn = config.split
     asked: dict[str, Any] = {part.axis: part.identity() for part in (config.partitioner, config.setting)}
-    asked |= {"split": [*drawn.ratios, drawn.seed, drawn.source]}
-    key = digest(asked | {"what": what, "graph": graph.fingerprint, "code": version_of_code()})
-    path = Path(config.paths.cache) / "facts" / f"{key[:32]}.json"
-    try:
-        found: T = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = compute()
-        with suppress(OSError):  # a cache that cannot be written
-            write_atomic(path, json.dumps(found))
-    return found
-
-
-@cache
-def version_of_code() -> str:
-    """Digest of this package's sources and the versions of what divides graphs."""
-    folder = Path(__file__).parents[2]
-    sources = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))}
-    return digest(sources | {name: version(name) for name in ("networkx", "numpy", "pymetis", "scipy")})
+    asked |= {"split": [*drawn.ratios, drawn.seed, drawn.source], "what": what, "graph": graph.fingerprint}
+    return remembered(Path(config.paths.cache), asked, version_of_code(), compute)
 
 
 def graph_for(config: Config) -> Graph | None:

@@ -1,0 +1,67 @@
+"""How much of each table is recorded, without composing the configs of its runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fgl_repro.config import Config, key_of, keys_of, override
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Archive
+from fgl_repro.tables import results
+from fgl_repro.tables.spec import TableSpec
+
+Keys = dict[str, str]
+"""Keys of runs, and which curves (``runtime.curves``) they are wanted with."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs that a table rests on under a protocol.
+
+    Attributes:
+        runs: Those that nothing is chosen for.
+        tuned: For every tuned cell its candidates: the key of a candidate, and the runs of the cell if it is chosen.
+        without: What a table without runs says.
+    """
+
+    name: str
+    protocol: str
+    what: str
+    without: str
+    runs: Keys
+    tuned: Sequence[Sequence[tuple[str, Keys]]]
+
+    def needed(self, archive: Archive) -> Keys:
+        """The runs that can be named yet, candidates included."""
+        found = dict(self.runs)
+        for cell in self.tuned:
+            curves = next(iter(cell[0][1].values()))
+            found |= dict.fromkeys((key for key, _ in cell), curves)
+            best = tuning.best([archive.load(key) for key, _ in cell])
+            found |= {} if best is None else cell[best][1]
+        return found
+
+    def line(self, archive: Archive) -> list[str]:
+        """Name, protocol, title, and how many of its runs are recorded."""
+        needed = self.needed(archive)
+        done = sum(archive.enough(key, curves) for key, curves in needed.items())
+        return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]
+
+
+def plan(spec: TableSpec, protocol: str) -> Plan:
+    """Name the runs of a table."""
+    runs: Keys = {}
+    tuned = []
+    for config in results.firsts(spec, protocol):
+        if listed := tuning.choices(config):
+            tuned.append([(key_of(choice.config), _of_cell(config, choice.overrides, spec)) for choice in listed])
+        else:
+            runs |= _of_cell(config, {}, spec)
+    without = "no data" if spec.absent else "needs none"
+    return Plan(spec.name, protocol, f"{spec.heading}: {spec.title}", without, runs, tuned)
+
+
+def _of_cell(config: Config, overrides: Mapping[str, Any], spec: TableSpec) -> Keys:
+    return dict.fromkeys(keys_of(override(config, overrides), spec.seeds), config.runtime.curves)

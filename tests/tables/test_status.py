@@ -1,0 +1,78 @@
+"""What is told of how much is recorded rests on the keys of runs, which are named once and kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.cli import request
+from fgl_repro.config import search, searched
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import results, status
+from fgl_repro.tables.load import load
+from fgl_repro.tables.remembered import version_of_options
+from support import helpers
+
+TUNED = ("opfgl/figranks", "opfgl_tuned")
+
+
+@pytest.mark.parametrize(("name", "protocol"), [("fedlog/9", "fedlog"), ("fedlog/fig3", "fedlog_matched"), TUNED])
+def test_a_plan_needs_what_composing_every_run_says(name: str, protocol: str, tmp_path: Path) -> None:
+    spec, store = load(name), RecordStore(tmp_path / "records")
+    plan = status.Plan(**json.loads(json.dumps(asdict(status.plan(spec, protocol)))))
+    composed = results.needed(spec, protocol, store)
+    assert plan.needed(Archive(store, {})) == {key: run.runtime.curves for key, run in composed.items()}
+
+
+def test_what_tuning_chose_is_needed_once_its_candidates_are_there(tmp_path: Path) -> None:
+    spec = load(TUNED[0]).under(TUNED[1]).narrow(datasets=["cora"], methods=["fedavg"])
+    plan, store = status.plan(spec, TUNED[1]), RecordStore(tmp_path / "records")
+    candidates = tuning.candidates(results.firsts(spec, TUNED[1])[0])
+    assert plan.line(Archive(store, {}))[-1] == f"0 of {len(candidates)}"
+    for number, run in enumerate(candidates):
+        store.save(helpers.record(run, probes={"validation": 0.5 + (number == 3) / 10}))
+    archive = Archive(store, {})
+    assert set(plan.needed(archive)) == set(results.needed(spec, TUNED[1], archive))
+    assert plan.line(archive)[-1] == f"{len(candidates)} of {len(plan.needed(archive))}"
+    assert len(plan.needed(archive)) == len(candidates) + len(spec.seeds)
+
+
+@pytest.fixture
+def _no_further_folders() -> object:
+    yield
+    searched.clear()
+
+
+@pytest.mark.usefixtures("_no_further_folders")
+def test_plans_are_kept_until_code_or_yaml_files_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FGL_CACHE", str(tmp_path / "cache"))
+    made: list[str] = []
+    real = request.plan
+    monkeypatch.setattr(request, "plan", lambda spec, protocol: made.append(spec.name) or real(spec, protocol))
+    first = request.plans("fedsage", list)["fedsage"]
+    count = len(made)
+    assert count == len(first) > 0
+    again = request.plans("fedsage", list)["fedsage"]
+    assert len(made) == count
+    assert [each.runs for each in again] == [each.runs for each in first]
+    monkeypatch.setattr(request, "version_of_options", lambda folder: "another")
+    request.plans("fedsage", list)
+    assert len(made) == 2 * count
+    (tmp_path / "own").mkdir()
+    search(tmp_path / "own")
+    for _ in range(2):
+        request.plans("fedsage", list)
+    assert len(made) == 4 * count
+
+
+def test_the_version_of_options_is_that_of_code_and_yaml_files(tmp_path: Path) -> None:
+    (tmp_path / "method").mkdir()
+    (tmp_path / "method" / "mine.yaml").write_text("lr: 0.1\n", encoding="utf-8")
+    before = version_of_options(tmp_path)
+    assert version_of_options(tmp_path) == before
+    (tmp_path / "method" / "mine.yaml").write_text("lr: 0.2\n", encoding="utf-8")
+    assert version_of_options(tmp_path) != before

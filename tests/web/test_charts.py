@@ -57,6 +57,26 @@ def test_an_image_is_a_heatmap_that_stands_as_it_was_drawn():
     assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]  # the first line is above
 
 
+def test_a_field_of_an_image_is_told_by_the_words_at_its_ticks_and_keeps_the_colour_of_its_number():
+    def draw(figure: Figure):
+        chart = figure.subplots()
+        chart.imshow(np.ma.masked_equal([[1.0, 2.0], [3.0, 0.0]], 0.0), cmap="Blues")
+        chart.set_xticks([0, 1], ["Cora\n3", "5"])
+        chart.set_yticks([0, 1], ["Local", "FedAvg"])
+        chart.tick_params(labeltop=True, labelbottom=False)
+        chart.text(1, 0, "+2", color="white")
+        chart.set_title("1  Accuracy", loc="left")
+
+    (image,), layout = traces(draw, "heatmap")
+    assert image["z"] == [[1.0, 2.0], [3.0, None]]
+    assert image["hovertext"] == [["Local, Cora 3", "Local, Cora 5"], ["FedAvg, Cora 3", "FedAvg, Cora 5"]]
+    assert (layout["xaxis"]["side"], layout["yaxis"]["side"]) == ("top", "left")
+    title, number = layout["annotations"]
+    assert (title["text"], title["xanchor"]) == ("<b>1  Accuracy</b>", "left")
+    assert title["yshift"] > 0  # above the words at the ticks
+    assert number["font"]["color"] == "#ffffff"
+
+
 def test_axes_keep_titles_ends_words_and_logarithms():
     def draw(figure: Figure):
         left, right = figure.subplots(1, 2)

@@ -63,8 +63,8 @@ def plotly(draw: Callable[[Figure], None]) -> dict[str, Any]:
         layout |= _axes(chart, number)
         layout["annotations"] += _words(chart, x, y)
         layout["shapes"] += _across(chart, x, y)
-    # matplotlib has left room for labels, titles and the legend below; so nothing is needed around
-    layout["margin"] = {"l": 0, "r": 0, "t": 10, "b": 0}
+    # matplotlib has left room for labels, titles and the legend below; a browser's letters are a little wider
+    layout["margin"] = {"l": 18, "r": 0, "t": 10, "b": 0}
     layout["showlegend"] = bool(shown)
     layout["legend"] = {"orientation": "h", "x": 0.5, "xanchor": "center", "y": 0.0, "yanchor": "bottom"}
     layout["height"] = max(int(DOTS_PER_INCH * figure.get_figheight()), 320)
@@ -80,7 +80,7 @@ def _traces(chart: Axes) -> Iterator[Trace]:
         taken |= {child for child in container.get_children() if child is not None}
         yield _errorbar(container)  # type: ignore[arg-type]
     for image in chart.images:
-        yield _image(image)
+        yield _image(image, _told(chart.xaxis), _told(chart.yaxis))
     for line in chart.lines:
         if line not in taken and line.get_transform() == chart.transData and len(line.get_xydata()):  # type: ignore[arg-type]
             label_of.setdefault(_colour(line.get_color()), _label(line))
@@ -168,20 +168,22 @@ def _dots(found: Any, colour: str) -> Trace:
     return trace | {"marker": {"color": _rgba(colour) if colour else None, "size": size}}
 
 
-def _image(image: AxesImage) -> Trace:
-    """Numbers as colours, with the colours of the map and its ends."""
+def _image(image: AxesImage, across: Mapping[float, str], down: Mapping[float, str]) -> Trace:
+    """Numbers as colours, with the colours of the map and its ends; a field is told by the words at its ticks."""
     left, right, bottom, top = image.get_extent()
-    z = np.ma.filled(np.asarray(image.get_array(), float), np.nan)
+    z = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
     rows, columns = z.shape[:2]
     steps = np.linspace(0, 1, COLOURS_OF_A_MAP)
     low, high = (float(end) for end in image.get_clim())
+    x = _middles(left, right, columns)
+    y = _middles(top, bottom, rows) if image.origin == "upper" else _middles(bottom, top, rows)
+    told = [[", ".join(filter(None, (down.get(at), across.get(place)))) for place in x] for at in y]
     return {
         **{"type": "heatmap", "name": "", "z": [_numbers(line) for line in z], "zmin": low, "zmax": high},
-        "x": _numbers(_middles(left, right, columns)),
-        "y": _numbers(_middles(top, bottom, rows) if image.origin == "upper" else _middles(bottom, top, rows)),
+        **{"x": _numbers(x), "y": _numbers(y), "hovertext": told},
         "colorscale": [[float(step), _colour(image.get_cmap()(step))[:7]] for step in steps],
         "showscale": False,
-        "hovertemplate": "%{z}<extra></extra>",
+        "hovertemplate": "%{hovertext} %{z:.2~f}<extra></extra>",
     }
 
 
@@ -206,6 +208,8 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
             "title": {"text": words, "standoff": 6},
             "anchor": f"{'y' if name == 'x' else 'x'}{suffix}",
             "zeroline": False,
+            "side": _side(axis),
+            "tickfont": {"size": _pixels(axis.get_major_ticks()[0].label1)} if axis.get_major_ticks() else {},
             "visible": bool(axis.get_visible() and (axis.get_ticklabels() or words)),
         }
         inside = [(at, text) for at, text in _ticks(axis) if min(ends) <= at <= max(ends)]
@@ -222,6 +226,28 @@ def _ticks(axis: Any) -> list[tuple[float, str]]:
     return [(float(tick.get_loc()), tick.label1.get_text()) for tick in axis.get_major_ticks()]
 
 
+def _told(axis: Any) -> dict[float, str]:
+    """Words at ticks, in one line; where they are two, the first holds for the ticks after it, too."""
+    out, head = {}, ""
+    for at, text in _ticks(axis):
+        above, two, below = text.rpartition("\n")
+        head = above if two else head
+        out[at] = f"{head} {below}".strip()
+    return out
+
+
+def _side(axis: Any) -> str:
+    """Where its ticks have their words."""
+    ticks = axis.get_major_ticks()
+    first, second = ("bottom", "top") if axis.axis_name == "x" else ("left", "right")
+    return second if ticks and ticks[0].label2.get_visible() else first
+
+
+def _pixels(text: Any) -> int:
+    """Height of letters, for which matplotlib has left room."""
+    return round(text.get_fontsize() / 72 * DOTS_PER_INCH)
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text.replace("−", "-"))
@@ -233,7 +259,11 @@ def _is_number(text: str) -> bool:
 def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
     """A chart's title, and words inside it."""
     above = {"xref": f"{x} domain", "yref": f"{y} domain", "x": 0.5, "y": 1.0, "yanchor": "bottom"}
-    out = [{"text": f"<b>{title}</b>", "showarrow": False, **above}] if (title := chart.get_title()) else []
+    above |= {"x": 0.0, "xanchor": "left"} if chart.get_title("left") else {}
+    if _side(chart.xaxis) == "top":  # above the words at its ticks
+        above["yshift"] = 17 * max(1 + text.count("\n") for _, text in _ticks(chart.xaxis))
+    title = chart.get_title("left") or chart.get_title()
+    out = [{"text": f"<b>{title}</b>", "showarrow": False, **above}] if title else []
     for text in chart.texts:
         inside = text.get_transform() == chart.transData
         refs = {"xref": x, "yref": y} if inside else {"xref": f"{x} domain", "yref": f"{y} domain"}
@@ -243,7 +273,8 @@ def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
             "xanchor": text.get_horizontalalignment(),
             "yanchor": SIDES.get(text.get_verticalalignment(), "middle"),
         }
-        out.append({"text": said, "showarrow": False, "font": {"size": 11}, **refs, **at, **sides})
+        look = {"size": 11} | ({"color": _colour(text.get_color())[:7]} if chart.images else {})
+        out.append({"text": said, "showarrow": False, "font": look, **refs, **at, **sides})
     return out
 
 

@@ -145,6 +145,10 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
     _copied(folder, site.docs / place)
     beside = folder / f"compare_{spec.table}.md"
     is_grid = spec.sort == "table" and beside.exists()
+    chart = ""
+    if (folder / f"{stem}.png").exists() and (draw := sources.fill(spec, protocol).content.draw) is not None:
+        scripts.write(site.docs, f"{place}/{stem}_chart", charts.plotly(draw))
+        chart = f'<div class="fgl-chart" data-script="{place}/{stem}_chart"></div>'
     head = [f"# {spec.full_title}", f"Protocol `{protocol}`.", spec.note, spec.blank]
     if is_grid:
         scripts.write(site.docs, f"{place}/{stem}", grids.data(spec, folder, sources.runs))
@@ -154,12 +158,9 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
     else:
         page = folder / f"{stem}.md"
         text = _mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
-        blocks = [text]
-        if (folder / f"{stem}.png").exists() and (draw := sources.fill(spec, protocol).content.draw) is not None:
-            scripts.write(site.docs, f"{place}/{stem}", charts.plotly(draw))
-            title, _, rest = text.partition("\n\n")
-            blocks = [title, f'<div class="fgl-chart" data-script="{place}/{stem}"></div>', rest]
-    blocks += [_files(site.docs / place, spec)]
+        title, _, rest = text.partition("\n\n")
+        blocks, chart = [title, chart, rest], ""
+    blocks += [_files(site.docs / place, spec, chart)]
     return site.page(f"{place}/{stem}.md", WIDE + "\n\n".join(filter(None, blocks)) + "\n")
 
 
@@ -173,11 +174,11 @@ def _static(comparison: Path) -> list[str]:
     return [about, mark + shares, differences[0].strip() if differences else ""]
 
 
-def _files(folder: Path, spec: TableSpec) -> str:
-    """The picture as it is printed, and the numbers to take away."""
+def _files(folder: Path, spec: TableSpec, chart: str) -> str:
+    """The picture, with ``chart`` if it does not stand above, and the numbers to take away."""
     blocks = []
     if (folder / f"{spec.stem}.png").exists():
-        blocks.append(f"## As a picture\n\n![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}")
+        blocks.append(f"## As a picture\n\n{chart}\n\n![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}")
     names = [
         path.name
         for path in sorted(folder.iterdir())

@@ -7,6 +7,8 @@ from itertools import product
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fgl_repro.tables import agreement, reference
 from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import Cell, Panel, spelled
@@ -37,6 +39,7 @@ def draw(figure: Figure, table: Grid) -> None:
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
     spec = table.spec
     places = spec.places
+    shades = np.ma.masked_all((len(spec.rows), len(places)))
     for (y, row), (x, at) in product(enumerate(spec.rows), enumerate(places)):
         cell = Cell(panel, row, *at)
         gap = agreement.difference(reference.of(cell), table.results[cell].at(table.selection))
@@ -44,12 +47,11 @@ def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
             continue
         suspect = gap.verdict == "suspect"
         if not suspect:
-            extent = (x - 0.5, x + 0.5, y + 0.5, y - 0.5)
-            chart.imshow([[gap.points]], cmap="RdBu_r", vmin=-WIDEST, vmax=WIDEST, extent=extent)
+            shades[y, x] = gap.points
         color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"
         text = f"({gap.points:+.0f})" if suspect else f"{gap.points:+.1f}"
         chart.text(x, y, text, ha="center", va="center", fontsize=6.5, color=color)
-    chart.set_aspect("auto")
+    chart.imshow(shades, cmap="RdBu_r", vmin=-WIDEST, vmax=WIDEST, aspect="auto")
     chart.set_xlim(-0.5, len(places) - 0.5)
     chart.set_ylim(len(spec.rows) - 0.5, -0.5)
     chart.set_xticks(range(len(places)), [f"{spelled(d)}\n{k}" if k == spec.clients[0] else str(k) for d, k in places])

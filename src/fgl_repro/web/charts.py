@@ -171,7 +171,7 @@ def _dots(found: Any, colour: str) -> Trace:
 def _image(image: AxesImage, across: Mapping[float, str], down: Mapping[float, str]) -> Trace:
     """Numbers as colours, with the colours of the map and its ends; a field is told by the words at its ticks."""
     left, right, bottom, top = image.get_extent()
-    z = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
+    z: Any = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
     rows, columns = z.shape[:2]
     steps = np.linspace(0, 1, COLOURS_OF_A_MAP)
     low, high = (float(end) for end in image.get_clim())
@@ -245,7 +245,7 @@ def _side(axis: Any) -> str:
 
 def _pixels(text: Any) -> int:
     """Height of letters, for which matplotlib has left room."""
-    return round(text.get_fontsize() / 72 * DOTS_PER_INCH)
+    return round(float(text.get_fontsize()) / 72 * DOTS_PER_INCH)
 
 
 def _is_number(text: str) -> bool:

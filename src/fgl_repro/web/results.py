@@ -178,7 +178,7 @@ def _files(folder: Path, spec: TableSpec, chart: str) -> str:
     """The picture, with ``chart`` if it does not stand above, and the numbers to take away."""
     blocks = []
     if (folder / f"{spec.stem}.png").exists():
-        blocks.append(f"## As a picture\n\n{chart}\n\n![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}")
+        blocks += ["## As a picture", chart, f"![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}"]
     names = [
         path.name
         for path in sorted(folder.iterdir())

@@ -39,7 +39,7 @@ def draw(figure: Figure, table: Grid) -> None:
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
     spec = table.spec
     places = spec.places
-    shades = np.ma.masked_all((len(spec.rows), len(places)))
+    shades = np.full((len(spec.rows), len(places)), np.nan)
     for (y, row), (x, at) in product(enumerate(spec.rows), enumerate(places)):
         cell = Cell(panel, row, *at)
         gap = agreement.difference(reference.of(cell), table.results[cell].at(table.selection))

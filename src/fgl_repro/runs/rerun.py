@@ -14,9 +14,10 @@ from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 
-OTHER_CPU = {"fedlog": 0.04}
-"""By how much an accuracy, a single client's too, may differ on another CPU: FedLoG was up to .034 apart, others
-equal or up to .004. On one machine runs repeat to the bit."""
+OTHER_CPU = 0.05
+"""By how much an accuracy over all clients may differ on another CPU, at either round. On Cora with three clients and
+three seeds FedNTD was up to .040 apart, FedLoG .034, FedAvg .008, Local and FED-PUB equal; one client with few nodes
+was .14 apart. On one machine runs repeat to the bit."""
 
 RESULT = ("metrics", "selection", "bytes", "partition", "world", "data")
 
@@ -46,7 +47,7 @@ class Comparison:
 
     Attributes:
         lines: One for each value that differs; none if the results are identical.
-        largest: Largest difference between two accuracies, those of single clients among them.
+        largest: Largest difference between two accuracies over all clients.
         bound: What ``largest`` may be: 0 on the CPU that made the record, more on another or an unknown one.
     """
 
@@ -57,7 +58,8 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether the repetition is what this CPU had to give."""
-        return not self.lines or 0 < self.largest <= self.bound
+        rounding = self.bound > 0 and all(line.startswith(("metrics.", "selection")) for line in self.lines)
+        return not self.lines or (rounding and self.largest <= self.bound)
 
     def __str__(self) -> str:
         if not self.lines:
@@ -82,14 +84,14 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
     before, now = record.as_json(), again.as_json()
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     same = record.versions.get("cpu") == again.versions["cpu"]
-    bound = 0.0 if same else OTHER_CPU.get(record.config["method"]["name"], 0.005)
+    bound = 0.0 if same else OTHER_CPU
     gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
     return Comparison(lines, max(gaps, default=0.0), bound)
 
 
 def _accuracies(record: Record) -> list[float]:
     found = [at for probe in sorted(record.metrics) for at in map(record.metrics[probe].get, SELECTIONS) if at]
-    return [value or 0.0 for at in found for value in (at.accuracy, *at.clients)]
+    return [at.accuracy or 0.0 for at in found]
 
 
 def differences(old: Any, new: Any, path: str) -> list[str]:

@@ -1,0 +1,24 @@
+"""What a repeated run may differ in."""
+
+from __future__ import annotations
+
+import pytest
+
+from fgl_repro.runs.rerun import OTHER_CPU, Comparison
+
+ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
+
+
+@pytest.mark.parametrize(
+    ("lines", "largest", "bound", "ok"),
+    [
+        ([], 0.0, 0.0, True),
+        ([ACCURACY], 0.01, 0.0, False),  # on the same CPU nothing may differ
+        ([ACCURACY], 0.01, OTHER_CPU, True),
+        ([ACCURACY], 2 * OTHER_CPU, OTHER_CPU, False),
+        (["metrics.seen_graph.best.clients[1]: 0.5 -> 0.4", "selection.round: 7 -> 9"], 0.0, OTHER_CPU, True),
+        ([ACCURACY, "bytes.up: 12 -> 13"], 0.01, OTHER_CPU, False),  # no rounding does that
+    ],
+)
+def test_rounding_of_another_cpu_is_no_failure(lines: list[str], largest: float, bound: float, ok: bool) -> None:
+    assert Comparison(lines, largest, bound).ok is ok

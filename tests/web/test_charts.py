@@ -77,6 +77,18 @@ def test_a_field_of_an_image_is_told_by_the_words_at_its_ticks_and_keeps_the_col
     assert number["font"]["color"] == "#ffffff"
 
 
+def test_numbers_that_stand_evenly_keep_their_names():
+    def draw(figure: Figure):
+        chart = figure.subplots()
+        chart.plot([0, 1, 2], [1.0, 2.0, 3.0])
+        chart.set_xticks([0, 1, 2], ["0.0", "3.0", "20.0"])
+
+    _, layout = traces(draw)
+    assert layout["xaxis"]["tickvals"] == [0, 1, 2]
+    assert layout["xaxis"]["ticktext"] == ["0.0", "3.0", "20.0"]
+    assert "ticktext" not in layout["yaxis"]
+
+
 def test_axes_keep_titles_ends_words_and_logarithms():
     def draw(figure: Figure):
         left, right = figure.subplots(1, 2)

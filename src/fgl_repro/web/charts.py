@@ -213,7 +213,7 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
             "visible": bool(axis.get_visible() and (axis.get_ticklabels() or words)),
         }
         inside = [(at, text) for at, text in _ticks(axis) if min(ends) <= at <= max(ends)]
-        if any(text and not _is_number(text) for _, text in inside) or not inside:
+        if any(text and not _is_number(text, at) for at, text in inside) or not inside:
             said |= {
                 "tickvals": [at for at, _ in inside],
                 "ticktext": [text.replace("\n", "<br>") for _, text in inside],
@@ -248,12 +248,12 @@ def _pixels(text: Any) -> int:
     return round(float(text.get_fontsize()) / 72 * DOTS_PER_INCH)
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: str, at: float) -> bool:
+    """Whether a tick's words are its place, as a browser would write it, too; values side by side are not."""
     try:
-        float(text.replace("−", "-"))
+        return math.isclose(float(text.replace("−", "-")), at, rel_tol=0.01, abs_tol=1e-9)
     except ValueError:
         return "mathdefault" in text
-    return True
 
 
 def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:

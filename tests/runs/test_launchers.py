@@ -149,7 +149,7 @@ def test_ctrl_c_stops_the_runs_and_gives_their_claims_up(
     wait_for(lambda: len(lines(log, "end")) >= 1 and len(lines(log, "start")) > len(lines(log, "end")))
     sweep.process.send_signal(signal.SIGINT)
     _, err = sweep.process.communicate(timeout=60)
-    assert sweep.process.returncode == 130
+    assert sweep.process.returncode == 130, err
     assert err == "sweep: stopped: finished runs are kept; start again to do the rest.\n"
     assert not list((tmp_path / "records").glob("*.claim"))
     assert not (tmp_path / "records" / ".sweeps").exists()

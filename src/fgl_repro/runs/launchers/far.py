@@ -32,7 +32,7 @@ class Place:
     """Where a sweep was started, which is where its workers on other machines work, too.
 
     Attributes:
-        signs: A folder with a file for each run that is under way, which says how far it is.
+        signs: A folder with a file for each run that is under way, which says how far it is. Without it they stop.
         environment: Variables of ours, such as ``FGL_DATA``.
     """
 
@@ -49,16 +49,24 @@ class Place:
 
 
 def work(job: Job, place: Place) -> Answer:
-    """Do one job on whatever machine this is."""
+    """Do one job on whatever machine this is.
+
+    Raises:
+        KeyboardInterrupt: Its sweep has been stopped.
+    """
     os.environ.update(place.environment)
     os.chdir(place.folder)
     sign = place.sign(job)
 
     def tell(at: Round) -> None:
-        sign.write_text(f"{at.done} {at.total}")
+        try:
+            sign.write_text(f"{at.done} {at.total}")
+        except FileNotFoundError:  # the folder is gone
+            raise KeyboardInterrupt from None
+        except OSError:
+            pass
 
-    with suppress(OSError):
-        tell(Round(0, 0))
+    tell(Round(0, 0))
     try:
         return answer(job, RecordStore(place.records), place.execute, 0, tell)
     finally:
@@ -120,6 +128,8 @@ class Far(ABC, Generic[Task]):
         return list(self._tasks.values())
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._place.signs.rename(self._scratch / "stopped")
         self._cancel(list(self._tasks))
         shutil.rmtree(self._scratch, ignore_errors=True)
         with suppress(OSError):

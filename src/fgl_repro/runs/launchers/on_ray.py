@@ -64,14 +64,18 @@ class OnRay(Far[Any]):
             return Answer("died", sentence=f"worker died ({first_line(error)})")
 
     def _cancel(self, tasks: list[Any]) -> None:
-        for task in tasks:
-            self._ray.cancel(task)  # as Ctrl-C would
-        if tasks:
-            _, left = self._ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)
+        """Wait for the end of their rounds; only then cancel, for Ray dies where a task ends while it is cancelled."""
+        left = self._left(tasks)
+        for force in (False, True):  # as Ctrl-C would, and for good
             for task in left:
-                self._ray.cancel(task, force=True)
+                self._ray.cancel(task, force=force)
+            left = self._left(left)
         if not self._guest:
             self._ray.shutdown()
+
+    def _left(self, tasks: list[Any]) -> list[Any]:
+        """Those that have not ended in a while."""
+        return self._ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)[1] if tasks else []
 
 
 def _knock(address: str) -> None:

@@ -288,6 +288,8 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
     for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
         counted: dict[str, dict[str, list[Words]]] = {}
         for line in published.cells:
+            if not line["paper_mean"]:
+                continue
             counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
         for protocol, tables in sorted(counted.items()):
             ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
@@ -312,8 +314,8 @@ def _board(every: Mapping[str, Published]) -> str:
 
 def _place(table: str) -> tuple[str, int, str]:
     """By which the numbers of tables are sorted: 2 before 10, and D2 behind both."""
-    letter, number, rest = re.fullmatch(r"(\D*)(\d+)(.*)", table).groups()  # type: ignore[union-attr]
-    return letter, int(number), rest
+    letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
+    return letter, int(number or 0), rest
 
 
 def causes(texts: Mapping[str, str]) -> str:

@@ -109,7 +109,7 @@ def test_the_report_keeps_errors_apart(archive: Archive) -> None:
     page = report.page("fedvn", [accuracies, artifact.make(zinc(), "fedvn", archive)])
     assert "Of errors less is better" in page
     assert words(page.split("## Methods")[1], "method")[1:] == ["fedvn", "fedvn, errors"]
-    assert words(page, "1 Mean absolute error | FedVN (release)")[2] == "0.500 / 0.495 (1)"
+    assert words(page, "1z Mean absolute error | FedVN (release)")[2] == "0.500 / 0.495 (1)"
     assert "errors" not in report.page("fedvn", [accuracies])
 
 

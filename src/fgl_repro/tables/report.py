@@ -250,7 +250,8 @@ def _panels(tables: Sequence[Grid], selection: str) -> str:
 
 
 def _methods(tables: Sequence[Grid]) -> str:
-    tables = [t for t in tables if compares_methods(t.spec) and any(panel.reference for panel in t.spec.panels)]
+    tables = [table for table in tables if compares_methods(table.spec)]
+    tables = [table for table in tables if any(panel.reference for panel in table.spec.panels)] or tables
     columns = list(dict.fromkeys((table.protocol, table.spec.has_errors) for table in tables))
     names = list(dict.fromkeys(row.label for table in tables for row in table.spec.rows))
     body = []

@@ -111,6 +111,13 @@ def test_further_ways_run_as_on_the_cpu(name: str, compared: Any) -> None:
     check(compared(method, overrides), setup)
 
 
+def test_links_are_predicted_as_on_the_cpu(process: ProcessPoolExecutor, toy_graph: Graph) -> None:
+    world = worlds.build("links", toy_graph, "metis", 3, validation=0.2, test=0.2)
+    said = {"protocol.rounds": 3, "protocol.link_tuning": 6, "protocol.check_every": 2, "model.hidden": 8}
+    config = configs.build(said, dataset="cora", method="fedavg", clients=3, model="gcn2")
+    check(process.submit(second_device.compare, config, world).result(), 1)
+
+
 def check(found: second_device.Comparison, setup: int, second: int = 1) -> None:
     """Equal to the bit; the loss, the score and a method's curves of a later round are fetched together."""
     assert found.differing == []

@@ -221,7 +221,8 @@ def test_plain_invariants(graph: Graph, partitioner: str, clients: int, seed: in
 def test_a_setting_probes_what_it_names(name: str, toy_graph: Graph) -> None:
     """``setting.focus`` is checked against the names before anything is built."""
     world = build(name, toy_graph, "random", 3)
-    assert [probe.name for probe in world.probes] == list(options("setting")[name].probes)
+    after_training = [] if world.links is None else ["links"]
+    assert [*(probe.name for probe in world.probes), *after_training] == list(options("setting")[name].probes)
 
 
 # --- the parts of a world ---------------------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
         (
             {"setting": "close_set"},
             r"setting close_set does not exist: "
-            r"choose from closed_set, global_graph, imbalance, open_set, plain\.",
+            r"choose from closed_set, global_graph, imbalance, links, open_set, plain\.",
         ),
         ({"setting": "common"}, r"setting common does not exist"),
         (

@@ -64,6 +64,7 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
             "imbalance",
             "plain",
             "global_graph",
+            "links",
         }
         assert len({key_of(run) for run in runs}) == len(distinct), f"two rows of {spec.name} are one run"
         assert {run.setting.world for run in runs} <= {"closed_set", *worlds}

@@ -115,6 +115,51 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Pairs of union nodes, both of one client, client by client.
+
+    Attributes:
+        nodes: int64 ``[2, P]``.
+        linked: Whether a link joins them, bool ``[P]``.
+    """
+
+    nodes: np.ndarray
+    linked: np.ndarray
+
+    @staticmethod
+    def of(linked: np.ndarray, without: np.ndarray) -> Pairs:
+        """Pairs with a link ``[2, P1]`` and pairs without one ``[2, P0]``."""
+        flags = np.repeat([True, False], [linked.shape[1], without.shape[1]])
+        return Pairs(np.concatenate([linked, without], axis=1), flags)
+
+    @staticmethod
+    def joined(parts: list[Pairs]) -> Pairs:
+        """Those of one client after the other."""
+        nodes = np.concatenate([part.nodes for part in parts], axis=1)
+        return Pairs(nodes, np.concatenate([part.linked for part in parts]))
+
+    def owner(self, graph: UnionGraph) -> np.ndarray:
+        """Client of each pair, int64 ``[P]``."""
+        own: np.ndarray = graph.owner[self.nodes[0]]
+        return own
+
+    def counts(self, graph: UnionGraph) -> np.ndarray:
+        """Pairs of each client, int64 ``[K]``; 0 where those with and without a link are not both there."""
+        both = [
+            np.bincount(self.owner(graph)[flag], minlength=graph.num_clients) for flag in (self.linked, ~self.linked)
+        ]
+        return np.where(np.minimum(*both) > 0, both[0] + both[1], 0)
+
+
+@dataclass(frozen=True)
+class HeldLinks:
+    """Links that no client sees while it trains, and pairs without a link beside them."""
+
+    validation: Pairs
+    test: Pairs
+
+
+@dataclass(frozen=True)
 class World:
     """What clients train on and what is probed.
 
@@ -125,6 +170,7 @@ class World:
         probes: Test probes in reporting order.
         missing: Missing classes M_k of each client, ascending.
         facts: Plain numbers about the construction that go into the record (membership hash, source, cut, sizes ...).
+        links: What is held back to be predicted after the classes; None where no links are.
     """
 
     graph: UnionGraph
@@ -133,6 +179,7 @@ class World:
     probes: tuple[Probe, ...]
     missing: list[list[int]]
     facts: dict[str, object] = field(default_factory=dict)
+    links: HeldLinks | None = None
 
     @property
     def num_clients(self) -> int:

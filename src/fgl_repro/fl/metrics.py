@@ -53,6 +53,7 @@ class Metric:
 METRICS: Mapping[str, Metric] = {
     **{name: Metric(name, name) for name in ("accuracy", "pooled", "clients_mean", "macro", "f1")},
     "mae": Metric("accuracy", "mean absolute error", error=True),
+    "auc": Metric("accuracy", "area under the ROC curve"),
 }
 """Numbers of a probe over whose seeds a table may take means."""
 

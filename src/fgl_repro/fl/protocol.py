@@ -43,6 +43,8 @@ class Protocol(Axis):
         fine_tuning_lr: Learning rate of that (Adam, no weight decay).
         check_every, patience: Epochs between looks at a client's own validation nodes, and looks without gain after
             which it stops, wherever training ends that way.
+        link_tuning: Epochs at most that clients are trained on after all else to predict links, where the setting holds
+            some back, at the rate ``fine_tuning_lr``.
         judged: Which models are validated and tested: each client's ``own`` after local training, before the server
             mixes, or the ``server``'s, as clients have received it after that (a method without server: the own), or
             ``crosswise``: in each round the weights of one client, drawn for that round, answer for everybody, each
@@ -78,6 +80,7 @@ class Protocol(Axis):
     fine_tuning_lr: float = added(0.01)
     check_every: int = added(100)
     patience: int = added(5)
+    link_tuning: int = added(3000)
     judged: str = added("own")
     selected_by: str = added("validation")
     name: str = how(MISSING)
@@ -99,7 +102,7 @@ class Protocol(Axis):
             judged=("own", "server", "crosswise"),
             selection=("best_validation", "last"),
         )
-        self.at_least(1, "rounds", "local_epochs", "check_every", "patience")
+        self.at_least(1, "rounds", "local_epochs", "check_every", "patience", "link_tuning")
         self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof", "fine_tuning", "fine_tuning_lr")
         if self.split[1:2] == [0] and self.selected_by == "validation":
             raise UserError(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl import links
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger, Message
 from fgl_repro.fl.method import Method
@@ -36,6 +37,7 @@ class Training:
         phases: Curves of the phases before the rounds and after them, by phase.
         ledger: Bytes of the clients.
         facts: What the method tells of its state after the last round.
+        measured: Averages of probes that a phase of its own has measured, by probe.
     """
 
     best: Params
@@ -46,6 +48,7 @@ class Training:
     curves: Curves = field(default_factory=dict)
     phases: dict[str, Curves] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def train(
@@ -79,7 +82,10 @@ def train(
         phases |= run_phases(method.closing(clients, state), clients.count, ledger, report)
         work.best = work.last = {name: value.detach() for name, value in clients.trained.items()}
     facts = method.facts(clients, state)
-    return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts)
+    measured: dict[str, dict[str, Any]] = {}
+    if clients.world.links is not None:
+        phases |= run_phases(links.predicted(clients, work.last, measured), clients.count, ledger, report)
+    return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts, measured)
 
 
 def prepare(

@@ -111,6 +111,7 @@ def federate(
     )
     start = time.perf_counter()
     metrics = prober.both(training)
+    metrics |= {name: {"best": found, "last": found} for name, found in training.measured.items()}
     if config.runtime.curves == "all":
         training.facts |= prober.alike(training.last)
     return training, metrics, time.perf_counter() - start

@@ -52,7 +52,8 @@ class Measured(_Strict):
         counts: Rows of each client, ``[K]``.
         predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
         confusion: Rows by client, class and predicted class, ``[K, C, C]``, where the probe keeps them.
-        metric: ``mae`` where all these are mean absolute errors of numbers, and no fractions.
+        metric: ``mae`` where all these are mean absolute errors of numbers, and no fractions; ``auc`` where they are
+            areas under the ROC curve.
         nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
     """
 

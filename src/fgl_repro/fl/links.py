@@ -1,0 +1,133 @@
+"""Prediction of links after the classes: clients train their networks on, each for itself, to tell linked pairs.
+
+O-pFGL, Appendix L: an encoder is first trained on classes, then for links, and areas under the ROC curve are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from scipy.stats import rankdata
+from torch import Tensor
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.federation.world import Pairs
+from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.metrics import PRINTED
+from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.fl.phase import Phase
+from fgl_repro.fl.stage import Stage
+from fgl_repro.fl.steps import Step
+from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ragged import Draws
+
+
+class LinkTuning(Stage[Step]):
+    """Networks are trained on as they are, by the mean binary cross-entropy of links and as many other pairs.
+
+    A pair's logit is the product of its nodes' outputs, z_i . z_j. The other pairs are drawn anew in every epoch among
+    all pairs of a client's nodes, so that a few of them are linked, after all. The best check is that with the greatest
+    area under the ROC curve over the pairs held back for validation.
+
+    Args:
+        start: Tensors to begin with, ``[K, ...]``; they are copied, and go on predicting classes.
+    """
+
+    def __init__(self, clients: Clients, start: Params) -> None:
+        world, device, rules = clients.world, clients.samples.device, clients.protocol
+        assert world.links is not None
+        self.held = world.links
+        params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
+        adam = StackedAdam(params, rules.fine_tuning_lr, owners=clients.owners)
+        super().__init__(clients, params, self._steps, self._loss, [adam], rules.check_every, rules.patience)
+        self.view = clients.inputs.judged(np.arange(world.graph.num_nodes))
+        upper = sp.coo_matrix(sp.triu(world.graph.adjacency, k=1))
+        order = np.lexsort((upper.col, upper.row))
+        links = np.stack([upper.row[order], upper.col[order]]).astype(np.int64)
+        owner = world.graph.owner[links[0]]
+        counts = np.bincount(owner, minlength=clients.count)
+        self.ends = [0, *np.cumsum(counts).tolist()]
+        self.links, self.owner = torch.from_numpy(links).to(device), torch.from_numpy(owner).to(device)
+        self.counts = torch.from_numpy(counts).to(device).clamp_min(1)
+        ptr = torch.from_numpy(world.graph.ptr).to(device)
+        self.first, self.sizes = ptr[:-1][self.owner], ptr.diff()[self.owner]
+        self.draws = Draws([torch_rng(f"pairs/{k}", clients.seed, str(device)) for k in range(clients.count)])
+        self.dropout = torch_rng("links-dropout", clients.seed, str(device))
+
+    def _steps(self, epochs: int, going: np.ndarray) -> Iterator[Step]:
+        return (Step(going) for _ in range(epochs))
+
+    def outputs(self, trained: Params, dropout: torch.Generator | None = None) -> Tensor:
+        """What the networks say of all union nodes ``[N, C]``."""
+        found = self.clients.model(trained, self.view, dropout)
+        return found.flatten(0, 1)[self.view.slots]
+
+    def _loss(self, step: Step) -> Tensor:
+        drawn = self.draws.uniform(self.ends, 2).T
+        others = self.first + (drawn * self.sizes).long().minimum(self.sizes - 1)
+        z = self.outputs(self.params, self.dropout)
+        every = F.softplus(-logits(z, self.links)) + F.softplus(logits(z, others))
+        return every.new_zeros(self.clients.count).index_add(0, self.owner, every) / (2 * self.counts)
+
+    def judged(self, trained: Params) -> Tensor:
+        """Areas under the ROC curve over the pairs for validation ``[K]``; one half where there are none."""
+        areas = np.nan_to_num(self.areas(trained, self.held.validation), nan=0.5)
+        return torch.from_numpy(areas).to(self.clients.samples)
+
+    def areas(self, trained: Params, pairs: Pairs) -> np.ndarray:
+        """Each client's area under the ROC curve over ``pairs``, float ``[K]``; NaN where one kind is missing."""
+        with torch.no_grad():
+            z = self.outputs(trained)
+            scores = logits(z, torch.from_numpy(pairs.nodes).to(z.device)).cpu().numpy()
+        owner = pairs.owner(self.clients.world.graph)
+        own = (owner == k for k in range(self.clients.count))
+        return np.array([area(scores[rows], pairs.linked[rows]) for rows in own])
+
+    def tested(self) -> dict[str, Any]:
+        """The averages over the pairs for tests of each client's network at its best check."""
+        found, graph = self.areas(self.best, self.held.test), self.clients.world.graph
+        counts = self.held.test.counts(graph)
+        there, nodes = counts > 0, np.diff(graph.ptr)
+
+        def mean(weights: np.ndarray) -> float | None:
+            return float(np.average(found[there], weights=weights[there])) if there.any() else None
+
+        out: dict[str, Any] = {"pooled": mean(counts), "clients_mean": mean(np.ones(len(counts))), "macro": None}
+        out |= {"nodes_mean": mean(nodes)} if self.clients.protocol.average == "nodes" else {}
+        return out | {
+            "clients": [float(value) if some else None for value, some in zip(found, there, strict=True)],
+            "counts": counts.tolist(),
+            "metric": "auc",
+            "accuracy": out[PRINTED[self.clients.protocol.average]],
+        }
+
+
+def logits(outputs: Tensor, pairs: Tensor) -> Tensor:
+    """z_i . z_j of pairs ``[2, P]``, from z ``[N, C]``: ``[P]``."""
+    return (outputs[pairs[0]] * outputs[pairs[1]]).sum(1)
+
+
+def area(scores: np.ndarray, positive: np.ndarray) -> float:
+    """Area under the ROC curve: how often a positive's score is the greater one, ties counting half (Mann-Whitney).
+
+    Args:
+        scores: ``[P]``.
+        positive: bool ``[P]``; NaN comes back where all or none are.
+    """
+    ones = int(positive.sum())
+    zeros = len(positive) - ones
+    if not ones or not zeros:
+        return float("nan")
+    return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+
+
+def predicted(clients: Clients, start: Params, found: dict[str, dict[str, Any]]) -> Iterable[Phase]:
+    """The phase in which links are learnt; ``found`` is told what the tests of the probe ``links`` gave."""
+    stage = LinkTuning(clients, start)
+    yield stage.phase("link_tuning", clients.protocol.link_tuning)
+    found["links"] = stage.tested()

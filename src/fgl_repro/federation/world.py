@@ -81,6 +81,13 @@ class UnionGraph:
         """Nodes of each class at each client, int64 ``[K, C]``."""
         return self.counts(np.arange(self.num_nodes))
 
+    @cached_property
+    def links(self) -> np.ndarray:
+        """All links, the smaller union node first, in their order, int64 ``[2, L]``."""
+        upper = sp.coo_matrix(sp.triu(self.adjacency, k=1))
+        order = np.lexsort((upper.col, upper.row))
+        return np.stack([upper.row[order], upper.col[order]]).astype(np.int64)
+
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """How many of these union nodes are of each class at each client, int64 ``[K, C]``."""
         table = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata
@@ -46,10 +45,7 @@ class LinkTuning(Stage[Step]):
         adam = StackedAdam(params, rules.fine_tuning_lr, owners=clients.owners)
         super().__init__(clients, params, self._steps, self._loss, [adam], rules.check_every, rules.patience)
         self.view = clients.inputs.judged(np.arange(world.graph.num_nodes))
-        upper = sp.coo_matrix(sp.triu(world.graph.adjacency, k=1))
-        order = np.lexsort((upper.col, upper.row))
-        links = np.stack([upper.row[order], upper.col[order]]).astype(np.int64)
-        owner = world.graph.owner[links[0]]
+        links, owner = world.graph.links, world.graph.owner[world.graph.links[0]]
         counts = np.bincount(owner, minlength=clients.count)
         self.ends = [0, *np.cumsum(counts).tolist()]
         self.links, self.owner = torch.from_numpy(links).to(device), torch.from_numpy(owner).to(device)

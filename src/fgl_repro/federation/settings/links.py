@@ -72,11 +72,9 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
         validation, test: Shares of every client's links, rounded down.
         seed: Of the stream ``links/K`` of client K, so that no client's draw depends on another's.
     """
-    upper = sp.coo_matrix(sp.triu(graph.adjacency, k=1))
-    order = np.lexsort((upper.col, upper.row))
-    links = np.stack([upper.row[order], upper.col[order]]).astype(np.int64)
-    owner = graph.owner[links[0]]
-    kept, parts = [], {"validation": [], "test": []}  # type: ignore[var-annotated]
+    links, owner = graph.links, graph.owner[graph.links[0]]
+    kept: list[np.ndarray] = []
+    parts: dict[str, list[Pairs]] = {"validation": [], "test": []}
     for k, (first, end) in enumerate(pairwise(graph.ptr.tolist())):
         draws = numpy_rng(f"links/{k}", seed)
         own = draws.permutation(links[:, owner == k], axis=1)

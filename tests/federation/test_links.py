@@ -27,7 +27,7 @@ def codes(graph: UnionGraph, pairs: np.ndarray) -> set[tuple[int, int]]:
     return set(zip(*pairs.tolist(), strict=True))
 
 
-def linked(graph: UnionGraph) -> set[tuple[int, int]]:
+def linked_in(graph: Graph | UnionGraph) -> set[tuple[int, int]]:
     row, col = graph.adjacency.nonzero()
     return {(int(a), int(b)) for a, b in zip(row, col, strict=True) if a < b}
 
@@ -38,7 +38,7 @@ def test_links_are_held_back_and_nothing_else_changes(graph: Graph, validation: 
     plain, world = build_or_skip("plain", graph, "random", 3, seed), held(graph, seed, validation, test)
     assert world.links is not None
     parts = {name: codes(world.graph, p.nodes[:, p.linked]) for name, p in vars(world.links).items()}
-    left, whole = linked(world.graph), linked(plain.graph)
+    left, whole = linked_in(world.graph), linked_in(plain.graph)
     assert left | parts["validation"] | parts["test"] == whole
     assert len(left) + len(parts["validation"]) + len(parts["test"]) == len(whole)
     assert (world.graph.adjacency != world.graph.adjacency.T).nnz == 0
@@ -53,6 +53,10 @@ def test_links_are_held_back_and_nothing_else_changes(graph: Graph, validation: 
         owner = plain.graph.owner[np.array(sorted(whole), dtype=np.int64).reshape(-1, 2)[:, 0]]
         expected = [int((owner == k).sum() * share) for k in range(3)]
         assert np.bincount(pairs.owner(world.graph)[pairs.linked], minlength=3).tolist() == expected
+    gone = (world.graph.node[p.nodes[:, p.linked]] for p in vars(world.links).values())
+    hidden = {tuple(sorted(pair)) for pairs in gone for pair in pairs.T.tolist()}
+    assert hidden <= linked_in(graph)
+    assert linked_in(world.graph.base) == linked_in(graph) - hidden, "methods that read the whole graph see none"
     assert np.array_equal(world.train, plain.train)
     assert np.array_equal(world.validation.rows, plain.validation.rows)
     assert {id(world.graph)} == {id(probe.graph) for probe in (world.validation, *world.probes)}

@@ -26,7 +26,8 @@ class Links(Plain):
     """Prediction of links (O-pFGL, Appendix L): networks that have learnt classes are trained on to tell links.
 
     Every client holds a share of its links back, and as many pairs of its nodes without a link are drawn beside them.
-    Nobody sees a link that is held back, neither while classes are learnt nor after. The paper says only that a network
+    Nobody sees a link that is held back, neither while classes are learnt nor after; where clients share nodes, another
+    may have it, too. The paper says only that a network
     is first trained on classes and then for links, and that areas under the ROC curve are compared: shares, pairs, the
     decoder (a product of the two nodes' outputs) and the schedule of ``fl/links.py`` are ours.
 
@@ -84,12 +85,29 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
         parts["test"].append(Pairs.of(own[:, : sizes[0]], without[:, :cut]))
         parts["validation"].append(Pairs.of(own[:, sizes[0] : sum(sizes)], without[:, cut:]))
         kept.append(own[:, sum(sizes) :])
-    row, col = np.concatenate(kept, axis=1)
-    half = sp.coo_matrix((np.ones(len(row), np.float32), (row, col)), shape=graph.adjacency.shape)
-    adjacency = sp.csr_matrix(half + half.T)
-    adjacency.sort_indices()
-    thinned = replace(graph, adjacency=adjacency)
-    return thinned, HeldLinks(Pairs.joined(parts["validation"]), Pairs.joined(parts["test"]))
+    held = HeldLinks(Pairs.joined(parts["validation"]), Pairs.joined(parts["test"]))
+    shape, (row, col) = graph.adjacency.shape, np.concatenate(kept, axis=1)
+    return replace(graph, base=hidden(graph, held), adjacency=symmetric(row, col, shape)), held
+
+
+def hidden(graph: UnionGraph, held: HeldLinks) -> Graph:
+    """The whole graph without what is held back, for methods that look at their neighbours' links or at all of them."""
+    base = graph.base
+    pairs = [part.nodes[:, part.linked] for part in (held.validation, held.test)]
+    row, col = graph.node[np.concatenate(pairs, axis=1)]
+    away = symmetric(row, col, base.adjacency.shape)
+    left = sp.csr_matrix(base.adjacency - base.adjacency.multiply(away > 0))
+    left.eliminate_zeros()
+    left.sort_indices()
+    return replace(base, adjacency=left)
+
+
+def symmetric(row: np.ndarray, col: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
+    """CSR float32 with a one for every pair, both ways round."""
+    half = sp.coo_matrix((np.ones(len(row), np.float32), (row, col)), shape=shape)
+    both = sp.csr_matrix(half + half.T)
+    both.sort_indices()
+    return both
 
 
 def unlinked(links: np.ndarray, first: int, end: int, wanted: int, draws: np.random.Generator) -> np.ndarray:

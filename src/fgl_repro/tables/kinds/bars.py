@@ -43,7 +43,8 @@ def body(table: Grid) -> str:
     heads = ["", *(panel.title for panel in table.spec.panels)]
     kinds = [table.spec.kind_of(panel) for panel in table.spec.panels]
     unit = "" if table.spec.has_errors else " in percent"
-    measured = " and ".join(dict.fromkeys(kind.title for kind in kinds)).capitalize()
+    measured = " and ".join(dict.fromkeys(kind.title for kind in kinds))
+    measured = measured[:1].upper() + measured[1:]  # abbreviations keep their capitals
     parts = [f"{measured}{unit}, {table.round_name(table.selection)}, mean and std over seeds."]
     parts += filter(None, [rebuilds(table.spec.datasets)])
     for at in table.spec.places:

@@ -119,7 +119,7 @@ MEANINGS = {
 }
 """By name; a column means the same in every file that has it."""
 
-PROBES = r"(?:seen|global)_graph|(?:unseen_node|missing_class)(?:_reached)?|new_client|validation|\w+_degree"
+PROBES = r"(?:seen|global)_graph|(?:unseen_node|missing_class)(?:_reached)?|new_client|validation|links|\w+_degree"
 FAMILIES = (
     (r"(best|last)_mean", "our mean at the chosen (`best`) or `last` round; shares as fractions"),
     (r"(best|last)_std", "its std over seeds"),
@@ -130,7 +130,7 @@ FAMILIES = (
     (r"(best|last)_p", "p-value of the gap"),
     (r"(best|last)_judgement", "the verdict"),
     (r"(best|last)_silent", "why there is no evidence"),
-    (rf"({PROBES})_(best|last)", "accuracy (or error) of the probe at that round"),
+    (rf"({PROBES})_(best|last)", "accuracy (or error, or area under the ROC curve) of the probe at that round"),
     (r"validation/\d+", "validation accuracy of one client"),
     (r"loss/\w+", "mean test loss of the probe's graphs"),
     (rf"({PROBES})", "accuracy (or error) of the probe after each round"),

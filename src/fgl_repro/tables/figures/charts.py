@@ -73,7 +73,9 @@ def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool 
 
 def axis(kind: Metric) -> str:
     """What numbers of a kind are called at their axis."""
-    return kind.title if kind.error else "accuracy (%)"
+    if kind.error:
+        return kind.title
+    return "accuracy (%)" if kind.title == kind.entry else f"{kind.title} (%)"
 
 
 def legend(figure: Figure) -> None:

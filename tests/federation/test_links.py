@@ -23,7 +23,7 @@ def held(graph: Graph, seed: int, validation: float = 0.2, test: float = 0.3) ->
     return build_or_skip("links", graph, "random", 3, seed, validation=validation, test=test)
 
 
-def codes(graph: UnionGraph, pairs: np.ndarray) -> set[tuple[int, int]]:
+def codes(pairs: np.ndarray) -> set[tuple[int, int]]:
     return set(zip(*pairs.tolist(), strict=True))
 
 
@@ -37,7 +37,7 @@ def linked_in(graph: Graph | UnionGraph) -> set[tuple[int, int]]:
 def test_links_are_held_back_and_nothing_else_changes(graph: Graph, validation: float, test: float, seed: int) -> None:
     plain, world = build_or_skip("plain", graph, "random", 3, seed), held(graph, seed, validation, test)
     assert world.links is not None
-    parts = {name: codes(world.graph, p.nodes[:, p.linked]) for name, p in vars(world.links).items()}
+    parts = {name: codes(p.nodes[:, p.linked]) for name, p in vars(world.links).items()}
     left, whole = linked_in(world.graph), linked_in(plain.graph)
     assert left | parts["validation"] | parts["test"] == whole
     assert len(left) + len(parts["validation"]) + len(parts["test"]) == len(whole)
@@ -45,7 +45,7 @@ def test_links_are_held_back_and_nothing_else_changes(graph: Graph, validation: 
     assert set(world.graph.adjacency.data.tolist()) <= {1.0}
     for name, share in (("validation", validation), ("test", test)):
         pairs: Pairs = getattr(world.links, name)
-        others = codes(world.graph, pairs.nodes[:, ~pairs.linked])
+        others = codes(pairs.nodes[:, ~pairs.linked])
         assert not others & whole
         assert len(others) == int((~pairs.linked).sum()), "no pair comes twice"
         assert np.all(pairs.nodes[0] < pairs.nodes[1])

@@ -27,9 +27,9 @@ class Links(Plain):
 
     Every client holds a share of its links back, and as many pairs of its nodes without a link are drawn beside them.
     Nobody sees a link that is held back, neither while classes are learnt nor after; where clients share nodes, another
-    may have it, too. The paper says only that a network
-    is first trained on classes and then for links, and that areas under the ROC curve are compared: shares, pairs, the
-    decoder (a product of the two nodes' outputs) and the schedule of ``fl/links.py`` are ours.
+    may have it, too. The paper says only that a network is first trained on classes and then for links, and that areas
+    under the ROC curve are compared: shares, pairs, the decoder (a product of the two nodes' outputs) and the schedule
+    of ``fl/links.py`` are ours.
 
     Attributes:
         validation: Share of a client's links that chooses its network.
@@ -74,7 +74,6 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
         seed: Of the stream ``links/K`` of client K, so that no client's draw depends on another's.
     """
     links, owner = graph.links, graph.owner[graph.links[0]]
-    kept: list[np.ndarray] = []
     parts: dict[str, list[Pairs]] = {"validation": [], "test": []}
     for k, (first, end) in enumerate(pairwise(graph.ptr.tolist())):
         draws = numpy_rng(f"links/{k}", seed)
@@ -84,30 +83,20 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
         cut = min(sizes[0], without.shape[1])
         parts["test"].append(Pairs.of(own[:, : sizes[0]], without[:, :cut]))
         parts["validation"].append(Pairs.of(own[:, sizes[0] : sum(sizes)], without[:, cut:]))
-        kept.append(own[:, sum(sizes) :])
     held = HeldLinks(Pairs.joined(parts["validation"]), Pairs.joined(parts["test"]))
-    shape, (row, col) = graph.adjacency.shape, np.concatenate(kept, axis=1)
-    return replace(graph, base=hidden(graph, held), adjacency=symmetric(row, col, shape)), held
+    pairs = np.concatenate([part.nodes[:, part.linked] for part in (held.validation, held.test)], axis=1)
+    # methods that look at their neighbours' links, or at all of them, read the whole graph
+    whole = replace(graph.base, adjacency=without(graph.base.adjacency, graph.node[pairs]))
+    return replace(graph, base=whole, adjacency=without(graph.adjacency, pairs)), held
 
 
-def hidden(graph: UnionGraph, held: HeldLinks) -> Graph:
-    """The whole graph without what is held back, for methods that look at their neighbours' links or at all of them."""
-    base = graph.base
-    pairs = [part.nodes[:, part.linked] for part in (held.validation, held.test)]
-    row, col = graph.node[np.concatenate(pairs, axis=1)]
-    away = symmetric(row, col, base.adjacency.shape)
-    left = sp.csr_matrix(base.adjacency - base.adjacency.multiply(away > 0))
+def without(adjacency: sp.csr_matrix, pairs: np.ndarray) -> sp.csr_matrix:
+    """A symmetric 0/1 matrix without the links ``pairs``, int64 ``[2, P]``, either way round."""
+    half = sp.coo_matrix((np.ones(pairs.shape[1], np.float32), tuple(pairs)), shape=adjacency.shape)
+    left = sp.csr_matrix(adjacency - adjacency.multiply(half + half.T > 0))
     left.eliminate_zeros()
     left.sort_indices()
-    return replace(base, adjacency=left)
-
-
-def symmetric(row: np.ndarray, col: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
-    """CSR float32 with a one for every pair, both ways round."""
-    half = sp.coo_matrix((np.ones(len(row), np.float32), (row, col)), shape=shape)
-    both = sp.csr_matrix(half + half.T)
-    both.sort_indices()
-    return both
+    return left
 
 
 def unlinked(links: np.ndarray, first: int, end: int, wanted: int, draws: np.random.Generator) -> np.ndarray:

@@ -39,6 +39,27 @@ def test_scores_of_a_rare_class(store: RecordStore) -> None:
     assert [float(found[2, metric]["value"]) for metric in ("f1_class", "recall", "precision")] == [0, 0, 0]
     assert all(row["printed"] for row in content.rows)
     assert (content.done, content.wanted) == (6, 6 * len(spec.rows))
+    assert {key: row["judgement"] for key, row in found.items()} == {
+        (1, "f1_class"): "within the spread",
+        (1, "recall"): "differs",
+        (1, "precision"): "within the spread",
+        (2, "f1_class"): "within the spread",
+        (2, "recall"): "differs",
+        (2, "precision"): "within the spread",
+    }, "three seeds that agree know a number to less than a node only"
+
+
+def test_misprints_of_rare_classes_say_nothing(store: RecordStore) -> None:
+    """FedSpray's recall and precision of class 1 look swapped in print."""
+    spec = load("opfgl/21")
+    cell = next(cell for cell in spec.cells() if cell.row.name == "FedSpray")
+    table = [[5] * 6 for _ in range(6)]
+    point = replace(helpers.measured(0.5), confusion=[table, table])
+    for seed in (0, 1, 2):
+        metrics = {"seen_graph": {"best": point, "last": point}}
+        store.save(helpers.record(spec.config(cell, "opfgl", seed), metrics=metrics))
+    rows = [row for row in artifact.make(spec, "opfgl", store).content.rows if row["name"] == "FedSpray"]
+    assert [row["silent"] for row in rows] == ["", "misprint", "misprint", "", "", ""]
 
 
 def test_costs_are_summed_over_phases_and_their_growth_is_fitted(store: RecordStore) -> None:

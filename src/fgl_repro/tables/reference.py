@@ -14,6 +14,9 @@ from fgl_repro.data.catalog import printed_as
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.spec import Cell, Panel
 
+SUSPECT = "suspect"
+"""With which the note of a number begins that is taken for a misprint."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -27,7 +30,7 @@ class Reference:
     @property
     def suspect(self) -> bool:
         """Whether it is taken for a misprint."""
-        return self.note.startswith("suspect")
+        return self.note.startswith(SUSPECT)
 
     @property
     def whole(self) -> float:
@@ -67,9 +70,18 @@ def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict
     out = {}
     for line in lines(file):
         if line[value] and all(line[name] == text for name, text in only.items()):
-            key = tuple(_KEYS.get(column, str)(line[column]) for column in columns)
-            out[key if len(key) > 1 else key[0]] = float(line[value])
+            out[_key(line, columns)] = float(line[value])
     return out
+
+
+def misprints(file: str, *columns: str) -> set[Any]:
+    """Which printed numbers are taken for misprints, by the entries of ``columns`` as ``numbers`` has them."""
+    return {_key(line, columns) for line in lines(file) if line["note"].startswith(SUSPECT)}
+
+
+def _key(line: dict[str, str], columns: tuple[str, ...]) -> Any:
+    key = tuple(_KEYS.get(column, str)(line[column]) for column in columns)
+    return key if len(key) > 1 else key[0]
 
 
 @cache

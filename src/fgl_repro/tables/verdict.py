@@ -54,12 +54,15 @@ class Evidence:
     silent: str = ""
 
 
-def evidence(theirs: Reference | None, ours: Stat | None, ddof: int, chance: float = 0.0) -> Evidence:
+def evidence(
+    theirs: Reference | None, ours: Stat | None, ddof: int, chance: float = 0.0, least: float = LEAST
+) -> Evidence:
     """What the runs of a cell say about its printed number.
 
     Args:
         ddof: Delta degrees of freedom of our std.
         chance: Accuracy of guessing, 0 for an error. Where neither side is above it, agreement is free.
+        least: Std of a run that is assumed at least, in the unit of gaps.
     """
     if theirs is None or ours is None:
         return Evidence(silent="not printed" if theirs is None else "not run")
@@ -68,7 +71,7 @@ def evidence(theirs: Reference | None, ours: Stat | None, ddof: int, chance: flo
         return Evidence(gap, silent="a single run")
     from scipy.stats import t
 
-    std = max(100 * (ours.restated(ddof, 1).std or 0.0) / theirs.whole, LEAST)
+    std = max(100 * (ours.restated(ddof, 1).std or 0.0) / theirs.whole, least)
     spread = std * math.sqrt(1 + 1 / ours.n)
     p = 2 * float(t.sf(abs(gap) / spread, freedom))
     silent = "misprint" if theirs.suspect else "chance" if max(ours.mean, theirs.mean) <= chance else ""

@@ -6,8 +6,9 @@ Test accuracies, for looking at: nothing is chosen by them.
 from __future__ import annotations
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.kinds.curves import curve
@@ -18,6 +19,7 @@ from fgl_repro.tables.spec import Cell, TableSpec
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
     rounds, wanted = [int(number) for number in spec.option("rounds")], len(spec.seeds)
+    pairs: list[Pair] = []
     paper, found = by_round(spec), {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
 
     def line(cell: Cell) -> Line:
@@ -25,15 +27,17 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         rows = []
         for number in rounds:
             own = next(map(common.percent, found[cell].points[number - 1 : number]), None)
-            theirs = decimal(paper.get((cell.row.name, number)), 2)
-            texts += [told(own, 2, wanted), theirs]
+            theirs = paper.get((cell.row.name, number))
+            pairs.append(Pair(f"{cell.row.name}, round {number}", own, theirs))
+            texts += [told(own, 2, wanted), decimal(theirs, 2)]
             row = common.head(spec, protocol, cell) | {"round": number}
             row |= columns_of(own, 4, "accuracy", "std", "n_seeds")
-            rows.append(row | {"wanted": wanted, "printed": theirs})
+            rows.append(row | {"wanted": wanted, "printed": decimal(theirs, 2)})
         return texts, rows
 
     heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
-    return common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
+    content = common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
+    return beside.compared(content, pairs)
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:

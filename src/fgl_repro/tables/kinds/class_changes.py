@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.data.catalog import facts
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import told
-from fgl_repro.tables.kinds.one_client import scores
+from fgl_repro.tables.kinds.one_client import Counts, counted
 from fgl_repro.tables.results import ROUND, Stat, columns_of, grid_text, signed
 from fgl_repro.tables.spec import Cell, Row, TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+F1 = "f1_class"
 
 Changes = dict[Row, list[Stat | None]]
 """Points of each class, by row."""
@@ -33,6 +36,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     base = by_seed(spec, Cell(panel, first, dataset, clients), protocol, source)
     paper = reference.numbers(spec.option("reference"), "variant", "class")
     found: Changes = {}
+    pairs: list[Pair] = []
     rows: list[dict[str, Any]] = []
     lines = []
     for row in others:
@@ -41,8 +45,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         shared = [seed for seed in own if seed in base]
         found[row], line = [], [row.label]
         for label in range(facts(dataset).classes):
-            change = common.stat([own[seed][label] - base[seed][label] for seed in shared])
-            theirs = paper.get((row.name, label))
+            after, before = ([side[seed][label] for seed in shared] for side in (own, base))
+            gained = [a.scores[F1] - b.scores[F1] for a, b in zip(after, before, strict=True)]
+            change, theirs = common.stat([100 * gain for gain in gained]), paper.get((row.name, label))
+            step = 100 * max((each.steps[F1] for each in after), default=0.0)
+            pairs.append(Pair(f"{row.name}, class {label}", change, theirs, step=step))
             found[row].append(change)
             line.append(" ".join(filter(None, (told(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
             head = common.head(spec, protocol, cell) | {"client": spec.option("client"), "class": label}
@@ -52,17 +59,16 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     body = grid_text(["", *(f"class {label}" for label in range(facts(dataset).classes))], lines)
     told_above = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
     done = sum(row["n_seeds"] >= wanted for row in rows)
-    return Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
+    content = Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
+    return beside.compared(content, pairs)
 
 
-def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[float]]:
-    """F1 of each class in percent at the client, by seed; seeds that have not run are left out."""
+def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
+    """What is counted of each class at the client, by seed; seeds that have not run are left out."""
     selection = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
     return {
-        int(record.config["seed"]): [
-            100 * scores(record, cell.panel.probe, selection, client, label)["f1_class"] for label in classes
-        ]
+        int(record.config["seed"]): [counted(record, cell.panel.probe, selection, client, label) for label in classes]
         for record in common.recorded(spec, cell, protocol, source)
     }
 

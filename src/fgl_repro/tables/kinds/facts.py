@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
@@ -42,6 +43,7 @@ Found = dict[tuple[Cell, str], tuple[Stat | None, InUnit]]
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; each metric, ours and printed, across."""
     found: Found = {}
+    pairs: list[Pair] = []
     metrics, wanted = dict(spec.option("facts")), len(spec.seeds)
 
     def line(cell: Cell) -> Line:
@@ -53,6 +55,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             paper = in_unit(spec, cell, metric)
             own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
             found[cell, metric] = own, paper
+            pairs.append(Pair(f"{cell.row.name}, {metric}", own, paper.value, 100 if paper.percent else 1))
             theirs = {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)}
             texts += [told(own, 2, wanted), theirs["printed"]]
             row = common.head(spec, protocol, cell) | {"metric": metric}
@@ -61,7 +64,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
     drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
-    return replace(common.filled(spec, heads, line, wanted), draw=drawn)
+    return replace(beside.compared(common.filled(spec, heads, line, wanted), pairs), draw=drawn)
 
 
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.results import ROUND, columns_of, decimal
@@ -23,7 +25,10 @@ METRICS = ("f1_class", "recall", "precision")
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows down; the three numbers of each class, ours and printed, across; all in percent."""
-    paper = reference.numbers(spec.option("reference"), "dataset", "n_clients", "method", "variant", "metric")
+    columns = "dataset", "n_clients", "method", "variant", "metric"
+    paper = reference.numbers(spec.option("reference"), *columns)
+    misprints = reference.misprints(spec.option("reference"), *columns)
+    pairs: list[Pair] = []
     classes, client, wanted = dict(spec.option("classes")), int(spec.option("client")), len(spec.seeds)
 
     def line(cell: Cell) -> Line:
@@ -32,10 +37,13 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         words: list[object] = [cell.row.label]
         rows: list[dict[str, Any]] = []
         for label, name in classes.items():
-            found = [scores(record, cell.panel.probe, selection, client, int(label)) for record in records]
+            counts = [counted(record, cell.panel.probe, selection, client, int(label)) for record in records]
             for metric in METRICS:
-                own = common.stat([100 * each[metric] for each in found])
-                theirs = paper.get((cell.dataset, cell.clients, cell.row.name, name, metric))
+                own = common.stat([100 * each.scores[metric] for each in counts])
+                where = cell.dataset, cell.clients, cell.row.name, name, metric
+                theirs, step = paper.get(where), max((100 * each.steps[metric] for each in counts), default=0.0)
+                told_as = f"{cell.row.name}, {name}, {metric.partition('_')[0]}"
+                pairs.append(Pair(told_as, own, theirs, step=step, suspect=where in misprints))
                 words += [told(own, 2, wanted), decimal(theirs, 2)]
                 row = common.head(spec, protocol, cell) | {"client": client, "class": label, "metric": metric}
                 row |= columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted}
@@ -44,12 +52,30 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     names = [f"{name}, {metric.partition('_')[0]}" for name in classes.values() for metric in METRICS]
     heads = [head for name in names for head in (name, "paper")]
-    return common.filled(spec, ["method", *heads], line, wanted)
+    return beside.compared(common.filled(spec, ["method", *heads], line, wanted), pairs)
 
 
-def scores(record: Record, probe: str, selection: str, client: int, label: int) -> dict[str, float]:
-    """The three numbers of a class as fractions, from a record's counts; 0 where they are 0 / 0."""
+@dataclass(frozen=True)
+class Counts:
+    """Nodes of a class at a client: told right, of the class, told to be of it."""
+
+    both: int
+    true: int
+    said: int
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The three numbers as fractions; 0 where they are 0 / 0."""
+        return {metric: share * self.both for metric, share in self.steps.items()}
+
+    @property
+    def steps(self) -> dict[str, float]:
+        """By how much one node more told right moves each of them."""
+        shares = 2 / max(self.true + self.said, 1), 1 / max(self.true, 1), 1 / max(self.said, 1)
+        return dict(zip(METRICS, shares, strict=True))
+
+
+def counted(record: Record, probe: str, selection: str, client: int, label: int) -> Counts:
+    """What a record has counted of a class at a client."""
     table = np.array(record.metrics[probe][selection].confusion)[client]
-    both, true, said = float(table[label, label]), float(table[label].sum()), float(table[:, label].sum())
-    shares = 2 * both / max(true + said, 1), both / max(true, 1), both / max(said, 1)
-    return dict(zip(METRICS, shares, strict=True))
+    return Counts(int(table[label, label]), int(table[label].sum()), int(table[:, label].sum()))

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
 from fgl_repro.tables.kinds.common import Line, told
@@ -59,9 +60,10 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Methods down; rounds and megabytes beside the printed ones."""
+    """Methods down; rounds and megabytes beside the printed ones; verdicts are on rounds."""
     file, wanted = spec.option("reference"), len(spec.seeds)
     printed = [reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)]
+    pairs: list[Pair] = []
     reach = {cell: reached(spec, cell, protocol, source) for cell in spec.cells()}
 
     def line(cell: Cell) -> Line:
@@ -69,6 +71,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         rounds, cost = (numbers.get(cell.row.name) for numbers in printed)
         there = f"{found.there} of {found.seeds}" if found.seeds else ""
         words = [cell.row.label, told(found.rounds, 1, wanted), there, decimal(rounds, 0)]
+        pairs.append(Pair(f"rounds of {cell.row.label}", found.rounds, rounds, whole=0, step=1))
         row = common.head(spec, protocol, cell) | {"probe": cell.panel.probe, "target": spec.option("target")}
         row |= columns_of(found.rounds, 6, "rounds", "rounds_std")
         row |= columns_of(found.megabytes, 6, "mb", "mb_std")
@@ -77,4 +80,5 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         return [*words, told(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
 
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
-    return common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))
+    content = common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))
+    return beside.compared(content, pairs)

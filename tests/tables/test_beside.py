@@ -66,10 +66,8 @@ def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
         Pair("ours alone", Stat(50.0, 1.0, 3), None),
     ]
     content = compared(Content([{"row": n} for n in range(4)], "grid", 3, 4), pairs)
-    told = (
-        "Verdicts on the 3 printed numbers: 1 reproduced, 0 within the spread, 1 differs, 1 no evidence. Differs: far."
-    )
-    assert content.body == f"grid\n\n{told}"
+    told = "Verdicts on 3 comparisons with print: 1 reproduced, 0 within the spread, 1 differs, 1 no evidence."
+    assert content.body == f"grid\n\n{told} Differs: far."
     assert [(row["row"], row["silent"]) for row in content.rows] == [
         (0, ""),
         (1, ""),

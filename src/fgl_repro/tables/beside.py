@@ -71,11 +71,11 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
 
 
 def sentence(judged: Sequence[tuple[Pair, str]]) -> str:
-    """How many printed numbers come back, and which do not; empty where none is printed or none ran."""
+    """How many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
     by = {verdict: [pair.name for pair, own in judged if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):
         return ""
     many = [f"{len(names)} {verdict}" for verdict, names in by.items()]
     many.append(f"{sum(verdict == NOTHING for _, verdict in judged)} {NOTHING}")
     which = f" {DIFFERS.capitalize()}: {'; '.join(by[DIFFERS])}." if by[DIFFERS] else ""
-    return f"Verdicts on the {len(judged)} printed numbers: {', '.join(many)}.{which}"
+    return f"Verdicts on {len(judged)} comparisons with print: {', '.join(many)}.{which}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
@@ -16,21 +17,26 @@ from fgl_repro.tables.spec import Cell, TableSpec
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
     rows: list[dict[str, Any]] = []
+    pairs: list[Pair] = []
     grids = []
     for title, cells in common.columns(spec):
-        lines, body = _column(spec, cells, protocol, source)
+        lines, own, body = _column(spec, cells, protocol, source)
         rows += lines
+        pairs += own
         grids.append(f"### {title}, client {spec.option('client')}\n\n{body}")
-    return Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
+    content = Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
+    return beside.compared(content, pairs)
 
 
-def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -> tuple[list[dict[str, Any]], str]:
-    """CSV lines and grid of one data set and client count; ``cells`` are the variants."""
+def _column(
+    spec: TableSpec, cells: list[Cell], protocol: str, source: Source
+) -> tuple[list[dict[str, Any]], list[Pair], str]:
+    """CSV lines, what is compared in each, and grid of one data set and client count; ``cells`` are the variants."""
     client, wanted = int(spec.option("client")), len(spec.seeds)
     nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
     found = [dict(enumerate(gammas(spec, cell, protocol, source), 1)) for cell in cells]
     paper_nodes, paper_gamma = by_class(spec, "n_nodes"), by_class(spec, "gamma_final_round")
-    rows, body = [], []
+    rows, pairs, body = [], [], []
     for c in range(1, max(len(nodes), len(paper_nodes), *map(len, found)) + 1):
         sizes = {"nodes": decimal(nodes.get(c), 0), "paper_nodes": decimal(paper_nodes.get(c), 0)}
         theirs = decimal(paper_gamma.get(c), 3)
@@ -39,9 +45,10 @@ def _column(spec: TableSpec, cells: list[Cell], protocol: str, source: Source) -
         for cell, value in zip(cells, own, strict=True):
             line = common.head(spec, protocol, cell) | {"client": client, "class": c, **sizes}
             line |= columns_of(value, 6, "gamma", "std", "n_seeds")
+            pairs.append(Pair(f"{cell.row.label}, class {c}", value, paper_gamma.get(c), whole=1))
             rows.append(line | {"wanted": wanted, "paper_gamma": theirs})
     heads = ["class", "training nodes", "paper", *(cell.row.label for cell in cells), "paper"]
-    return rows, grid_text(heads, body)
+    return rows, pairs, grid_text(heads, body)
 
 
 def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:

@@ -165,6 +165,9 @@ def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
     for chart, (panel, found) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
         colors = {name: charts.style(number)[0] for number, name in enumerate(found.mean.index)}
         critical_difference_diagram(found.mean, found.nemenyi, ax=chart, color_palette=colors)
+        for line in chart.lines:  # the package draws bars through sets of names, in another order in every process
+            if len(set(line.get_ydata())) == 1:
+                line.set_xdata(sorted(line.get_xdata()))
         chart.set_title(
             f"{panel.title}: average rank, {len(found.columns)} columns, {found.splits} splits", fontsize=10
         )

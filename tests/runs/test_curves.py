@@ -62,6 +62,8 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
     assert packed["f" * 64] == extra
     assert packed[keys[0]] == store.curves(keys[0])
     assert Archive(RecordStore(tmp_path / "none"), {}, packed).curves(keys[1]) == store.curves(keys[1])
+    assert curves.pack({keys[0]: {"round": [0.0], "loss": [9.0]}, keys[1]: {}}, path) == 3
+    assert curves.read_packed(path) == packed, "fewer curves of a run do not replace more"
     other = RecordStore(tmp_path / "other")
     for key in keys:
         record = store.load(key)

@@ -125,12 +125,30 @@ def test_ranks_give_the_first_place_to_the_lowest(archive: Archive) -> None:
 
 
 def test_curves_name_the_lowest_round(archive: Archive, tmp_path: Path) -> None:
-    made = artifact.make(zinc(kind="curves", curves=True), "fedvn", archive)
+    made = artifact.make(zinc(kind="curves", curves="all"), "fedvn", archive)
     assert "Mean absolute error, mean and std over seeds." in made.page
     line = words(made.page, "Mean absolute error | ZINC/Scaffold 10 | FedVN")
     assert line[3:] == ["0.7000 ± 0.0141", "0.5000 ± 0.0141", "2", "0.5200 ± 0.0141"]
     artifact.write(made, tmp_path)
     assert "mean absolute error" in (tmp_path / "table_1_zinc.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("protocol", ["fedvn", "fedvn_heldout"])
+def test_the_curve_that_selects_by_test_rows_is_the_probes(protocol: str, tmp_path: Path) -> None:
+    drawing, store = load("fedvn/fig2b"), RecordStore(tmp_path)
+    drawing = replace(drawing, seeds=(0,), rows=drawing.rows[:2], protocols=(protocol,))
+    curves = {"round": [0, 1], "loss": [2.0, 1.0], "validation": [0.6, 0.7]}
+    for number, cell in enumerate(drawing.cells()):
+        own = {"seen_graph": [0.5, 0.8]} if number else {}  # the second run kept every probe
+        run = helpers.record(drawing.config(cell, protocol, 0), 0.7, 0.7)
+        alone = {name: run.metrics[name] for name in ("validation", "seen_graph")}
+        held = run.partition | {"test_rows": {"seen_graph": run.partition["test_rows"]["seen_graph"]}}
+        store.save(run.changed(metrics=alone, partition=held), curves | own)
+    page = artifact.make(drawing, protocol, Archive(store, {})).page
+    assert ("60.00" in page) == (protocol == "fedvn")
+    assert "80.00" in page
+    told = "1 runs were recorded without curves: `fgl-table run fedvn/fig2b --fresh`"
+    assert (told in page) == (protocol == "fedvn_heldout")
 
 
 def test_a_traced_number_is_told_as_it_is(tmp_path: Path) -> None:

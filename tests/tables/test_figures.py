@@ -12,6 +12,7 @@ import pytest
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, report
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.figures import charts
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
@@ -32,7 +33,7 @@ def record_all(spec: TableSpec, store: RecordStore, methods: tuple[str, ...] = (
         for cell in (cell for cell in spec.cells() if cell.row == row and cell.panel == spec.panels[0]):
             for seed in spec.seeds:
                 values = {p: 0.3 + 0.1 * k + 0.02 * seed + 0.01 * number for k, p in enumerate(helpers.PROBES)}
-                curves = {p: [v / 2, v, v - 0.1] for p, v in values.items()} if spec.curves else None
+                curves = {p: [v / 2, v, v - 0.1] for p, v in values.items()} if spec.curves == "all" else None
                 store.save(helpers.record(spec.config(cell, "fedlog", seed), probes=values), curves)
 
 
@@ -73,6 +74,11 @@ def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: Reco
 )
 def test_range_of_seeds(counts: list[int], said: str) -> None:
     assert tables.seed_range(counts) == said
+
+
+def test_no_two_series_look_alike() -> None:
+    assert len({charts.style(number) for number in range(40)}) == 40
+    assert len({charts.style(number)[:2] for number in range(40)}) == 40, "where there are no lines"
 
 
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
         }
         assert len({key_of(run) for run in runs}) == len(distinct), f"two rows of {spec.name} are one run"
         assert {run.setting.world for run in runs} <= {"closed_set", *worlds}
-        assert all((run.runtime.curves == "all") == spec.curves for run in runs)
+        assert all((run.runtime.curves == "all") == (spec.curves == "all") for run in runs)
 
 
 @pytest.mark.parametrize("spec", [pytest.param(load(n), id=n) for n in NAMES if load(n).rows])

@@ -284,11 +284,12 @@ def _publish(args: argparse.Namespace) -> int:
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
     store, (runs, rounds) = request.store(args), request.packed(args, paper)
-    needed = [results.needed(*pair, store) for spec in specs for pair in spec.by_protocol()]
-    keys = sorted({key for part in needed for key in part})
-    count = packed.pack((r for key in keys if (r := store.load(key)) is not None), runs)
-    print(f"{runs} holds {count} runs.")
-    count = curves.pack({key: store.curves(key) for key in keys if store.enough(store.load(key), "all")}, rounds)
+    needed = [(spec, results.needed(*pair, store)) for spec in specs for pair in spec.by_protocol()]
+    done = {key: r for key in sorted({key for _, part in needed for key in part}) if (r := store.load(key)) is not None}
+    print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
+    drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
+    kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
+    count = curves.pack({key: store.curves(key) for key in kept}, rounds)
     if count:
         print(f"{rounds} holds the curves of {count} runs.")
 

@@ -66,13 +66,12 @@ def obtain(
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
-    tested = record.config["protocol"].get("selected_by") == "test"
-    chosen = f"{'best test †' if tested else 'best validation'} (round {record.selection.best_round})"
+    chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
     lines = [f"{'probe':<15}{chosen:>30}{'last round':>14}"]
-    for name in names if tested else [*names, "validation"]:
+    for name in names if record.tested else [*names, "validation"]:
         best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
         lines.append(f"{name:<15}{best:>30}{last:>14}")
-    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if tested else [])])
+    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if record.tested else [])])
 
 
 def _number(found: Measured) -> str:

@@ -37,9 +37,11 @@ def read_packed(path: Path) -> dict[str, Columns]:
 def pack(curves: Mapping[str, Columns], path: Path) -> int:
     """Merge curves, by key, into a packed file, new ones replacing old ones; returns the runs it holds.
 
-    The same curves give the same bytes. No file is written for no curves.
+    Packed curves that have more columns than the new ones stay. The same curves give the same bytes. No file is
+    written for no curves.
     """
-    held = read_packed(path) | {key: columns for key, columns in curves.items() if columns}
+    held = read_packed(path)
+    held |= {key: columns for key, columns in curves.items() if len(columns) >= max(1, len(held.get(key, {})))}
     if not held:
         return 0
     names = list(dict.fromkeys(name for key in sorted(held) for name in held[key] if name != "round"))

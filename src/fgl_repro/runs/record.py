@@ -213,6 +213,11 @@ class Record(Note):
         """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe."""
         return self.metrics.get(probe, {}).get(selection)
 
+    @property
+    def tested(self) -> bool:
+        """Whether test rows selected its round, as some protocols ask."""
+        return bool(self.config["protocol"].get("selected_by") == "test")
+
     def fact(self, name: str) -> Any:
         """What the method recorded under ``name``; None if nothing."""
         return (self.facts or {}).get(name)

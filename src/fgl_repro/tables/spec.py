@@ -166,7 +166,7 @@ class TableSpec(Entries):
         columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
         sweep: Dotted overrides and the values they take: ``rows`` holds the one row of the yaml with every combination.
         model: Option of ``conf/model``; ``auto``: the architecture of each method's own paper.
-        curves: Whether it is read from every probe in every round, which a run keeps only if asked.
+        curves: Which curves it is read from, as ``runtime.curves`` has them; ``all`` a run keeps only if asked.
         proposed: The paper's own method, where rows compare methods.
         note: What a reader must know: how the printed thing was understood, where it is read from.
         differences: Lines that a table prints below its rows: the first of two rows (their ids) minus the second.
@@ -192,7 +192,7 @@ class TableSpec(Entries):
     model: Annotated[str, _option("model")] = "auto"
     columns: Literal["clients", "panels"] = "clients"
     sweep: dict[str, list[Any]] = field(default_factory=dict, hash=False)
-    curves: bool = False
+    curves: Literal["none", "validation", "all"] = "none"
     proposed: str = ""
     note: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
     differences: dict[str, list[str]] = field(default_factory=dict, hash=False)
@@ -323,7 +323,7 @@ class TableSpec(Entries):
         out = copied(base)
         out.seed = seed
         out.setting = replace(out.setting, focus=_setting(cell.panel.setting).focus)
-        out.runtime.curves = "all" if self.curves else out.runtime.curves
+        out.runtime.curves = "all" if self.curves == "all" else out.runtime.curves
         return out
 
     def under(self, protocol: str) -> TableSpec:

@@ -26,8 +26,9 @@ Point = tuple[float, float, float]
 
 
 def style(number: int) -> tuple[str, str, object]:
-    """Colour, mark and dash of the nth series."""
-    return PALETTE[number % len(PALETTE)], MARKS[number % len(MARKS)], DASHES[number % len(DASHES)]
+    """Colour, mark and dash of the nth series; once colours come again, they do with other marks and dashes."""
+    shifted = number + number // len(PALETTE)
+    return PALETTE[number % len(PALETTE)], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
 
 
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:

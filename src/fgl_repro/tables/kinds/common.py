@@ -54,7 +54,8 @@ def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], 
 
 def without_curves(spec: TableSpec, runs: int) -> list[str]:
     """What to do about runs that do not have the curves which a table is read from; nothing where all have them."""
-    told = f"{runs} runs were recorded without curves: `fgl-table run {spec.name}` does them again with."
+    again = spec.name if spec.curves == "all" else f"{spec.name} --fresh"
+    told = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
     return [told] if runs else []
 
 

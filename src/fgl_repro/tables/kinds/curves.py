@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.fl.metrics import Metric
+from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.figures import charts
@@ -49,9 +50,17 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
     """One method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
     name = str(spec.options.get("curve", cell.panel.probe))
-    found = [source.curves(record.key).get(name, []) for record in records]
+    found = [_kept(record, name, source) for record in records]
     full = [values for values in found if values]
     return Curve(over_seeds(full), len(found) - len(full))
+
+
+def _kept(record: Record, name: str, source: Source) -> list[float | None]:
+    """A curve of a run. Where the rows of its one probe select the round, the curve that selects is the probe's."""
+    curves = source.curves(record.key)
+    if name not in curves and record.tested and set(record.metrics) == {"validation", name}:
+        name = "validation"
+    return curves.get(name, [])
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

@@ -119,6 +119,7 @@ MEANINGS = {
     "scores": "FedVN: mean weight of a link to a virtual node",
     "decoupling": "FedVN: L_V",
     "virtual": "FedVN: length of the virtual nodes",
+    "mixing": "FedALA: mean weight of the global model in a client's start, 1 where it is taken whole",
     "synthetic_above": "FedLoG: share of classes recognised at the last step",
     "synthetic_norm": "FedLoG: Frobenius norm of the shared synthetic features",
 }

@@ -90,10 +90,15 @@ def test_a_client_without_test_graphs_counts_nothing() -> None:
         assert metrics["seen_graph"]["last"]["clients"][1] is None
 
 
+CORA = {"dataset": "cora", "partitioner": "louvain"}
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"dataset": "cora"}, "model=gin predicts something about a graph, dataset=cora asks about a node"),
+        ({"dataset": "cora"}, "partitioner=environment is for data sets of graphs, and dataset=cora asks about nodes"),
+        (CORA | {"model": "gin"}, "model=gin predicts something about a graph, dataset=cora asks about a node"),
+        (CORA | {"method": "fedvn"}, "method=fedvn is for data sets of graphs, and dataset=cora asks about nodes"),
         ({"partitioner": "metis"}, "partitioner=metis is for data sets of nodes, and dataset=motif_basis asks about"),
         ({"setting": "unseen_node"}, "setting=closed_set is for data sets of nodes"),
         ({"method": "fedgta"}, "method=fedgta is for data sets of nodes"),
@@ -101,6 +106,5 @@ def test_a_client_without_test_graphs_counts_nothing() -> None:
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(change: dict[str, str], told: str) -> None:
     choice = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain", "method": "fedavg"}
-    model = {"model": "gin"} if "dataset" in change else {}
     with pytest.raises(UserError, match=told):
-        configs.build(clients=3, protocol="fedvn", **{**choice, **model, **change})
+        configs.build(clients=3, protocol="fedvn", **choice | change)

@@ -119,15 +119,15 @@ def check(config: Config) -> Config:
 def _of_one_unit(config: Config) -> None:
     """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
     unit = config.dataset.unit
-    if config.model.unit != unit:
-        raise UserError(
-            f"model={config.model.name} predicts something about a {config.model.unit}, dataset={config.dataset.name} "
-            f"asks about a {unit}: choose model=auto."
-        )
-    for axis in ("partitioner", "setting", "method"):
+    for axis in ("method", "partitioner", "setting"):  # a method's own model follows from it
         option = getattr(config, axis)
         if unit not in option.units:
             raise UserError(
                 f"{axis}={option.name} is for data sets of {' or '.join(f'{each}s' for each in option.units)}, "
                 f"and dataset={config.dataset.name} asks about {unit}s: choose another."
             )
+    if config.model.unit != unit:
+        raise UserError(
+            f"model={config.model.name} predicts something about a {config.model.unit}, dataset={config.dataset.name} "
+            f"asks about a {unit}: choose model=auto."
+        )

@@ -114,7 +114,7 @@ MEANINGS = {
     "record": "the whole record as JSON",
     # curves
     "loss": "training loss, mean over clients",
-    "validation": "validation accuracy of all clients",
+    "validation": "what selects the round: all clients on validation rows, or on test rows where tables have a †",
     "contrast": "FedVN: L_E",
     "scores": "FedVN: mean weight of a link to a virtual node",
     "decoupling": "FedVN: L_V",

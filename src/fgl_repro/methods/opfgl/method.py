@@ -150,7 +150,7 @@ class OpFGL(Method[State]):
         "linking": ("predictor", "matrix", "dot"),
         "condense": ("server", "client"),
     }
-    least: ClassVar[dict[str, float]] = {"focus": 0}
+    least: ClassVar[dict[str, float]] = {"focus": 0, "scale": 0}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 2, "links": 4}
 
     variant: str = "release"

@@ -155,6 +155,21 @@ def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pyt
     assert err.count("\n") == 1
 
 
+def test_published_pages_rest_on_packed_runs_alone(tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, method in (("table5", "fedavg"), ("table7", "fedlog")):
+        corner = ("--datasets", "cora", "--clients", "3", "--methods", method, "--seeds", "0")
+        assert call(tmp_path, "run", name, *corner) == 0
+    both = [load("table5"), load("table7")]
+    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": both if table == "fedlog" else both[1:]})
+    assert call(tmp_path, "publish", "table7") == 0  # so that Table 5's run is recorded and not packed
+    pages = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")}
+    assert any(path.name == "table_7.csv" for path in pages)
+    for path in (tmp_path / "records").iterdir():  # a fresh clone
+        path.unlink()
+    assert call(tmp_path, "publish", "table7") == 0
+    assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")} == pages
+
+
 def test_published_runs_count_as_done_unless_fresh(
     tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -217,6 +217,12 @@ def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> A
     return Archive(store(args), runs, rounds, lenient=lenient, took=runs.took)
 
 
+def packed_alone(args: argparse.Namespace, paper: str) -> Archive:
+    """What was published and nothing else: a run that ends while pages are written is on none of them."""
+    runs, rounds = published(args, paper)
+    return Archive(RecordStore(args.results / paper), runs, rounds, took=runs.took)
+
+
 def archive_of_all(args: argparse.Namespace) -> Archive:
     """What was run here, over what was published of any paper."""
     runs, rounds = zip(({}, {}), *(published(args, paper) for paper in published_papers(args)), strict=True)

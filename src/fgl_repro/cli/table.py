@@ -271,7 +271,7 @@ def _publish(args: argparse.Namespace) -> int:
         _pack(args, paper, specs)
         if args.only_records:
             continue
-        filled, archive = _filled(args, paper)
+        filled = _filled(paper, archive := request.packed_alone(args, paper))
         names = {spec.name for spec in specs}
         for item in (item for item in filled if item.spec.name in names and item.has_numbers):
             artifact.write(item, args.results / item.place)
@@ -294,11 +294,10 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
         print(f"{rounds} holds the curves of {count} runs.")
 
 
-def _filled(args: argparse.Namespace, paper: str) -> tuple[list[artifact.Artifact], Archive]:
-    """Every table and figure of a paper under every protocol, and their records."""
-    archive = request.archive(args, paper)
+def _filled(paper: str, archive: Archive) -> list[artifact.Artifact]:
+    """Every table and figure of a paper under every protocol."""
     wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
-    return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)], archive
+    return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)]
 
 
 def _unpack(args: argparse.Namespace) -> int:
@@ -311,7 +310,7 @@ def _unpack(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
-        filled, archive = _filled(args, paper)
+        filled = _filled(paper, archive := request.archive(args, paper))
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
     return 0
 

@@ -166,7 +166,8 @@ class TableSpec(Entries):
         columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
         sweep: Dotted overrides and the values they take: ``rows`` holds the one row of the yaml with every combination.
         model: Option of ``conf/model``; ``auto``: the architecture of each method's own paper.
-        curves: Which curves it is read from, as ``runtime.curves`` has them; ``all`` a run keeps only if asked.
+        curves: Which curves it is read from: ``validation``, which runs always keep, for what methods trace and, where
+            test rows select the round, for accuracy on them; ``all`` (``runtime.curves=all``) for that of any probe.
         proposed: The paper's own method, where rows compare methods.
         note: What a reader must know: how the printed thing was understood, where it is read from.
         differences: Lines that a table prints below its rows: the first of two rows (their ids) minus the second.

@@ -77,6 +77,12 @@ def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
     assert (content.done, content.wanted) == (3, 4)
 
 
+def test_the_page_need_not_name_all_of_them() -> None:
+    far = [Pair(name, Stat(50.0, 1.0, 3), 70.0) for name in "ab"]
+    pairs = [*far, Pair("alone", Stat(50.0, None, 1), 50.0)]
+    assert compared(Content([{} for _ in pairs], "", 0, 0), pairs).body.endswith("Differs: all that can be told.")
+
+
 def test_nothing_is_said_where_nothing_ran() -> None:
     content = compared(Content([{}], "grid", 0, 1), [Pair("", None, 50.0)])
     assert content.body == "grid"

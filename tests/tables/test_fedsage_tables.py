@@ -16,6 +16,7 @@ from fgl_repro.tables import artifact, reference, report
 from fgl_repro.tables.kinds import common, owners
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.verdict import REPRODUCED
 from support import helpers
 from support.helpers import composed
 
@@ -76,6 +77,7 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
     (row,) = artifact.make(spec, "fedsage", store).content.rows
     assert (float(row["mended"]), float(row["original"]), float(row["ratio"])) == (1.5, 2.0, 0.75)
     assert (row["paper_mended"], row["paper_ratio"], row["n_seeds"]) == ("0.0124", "0.7381", 2)
+    assert (row["gap"], row["judgement"]) == ("1.19", REPRODUCED)
 
 
 def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:

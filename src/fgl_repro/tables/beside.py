@@ -77,5 +77,7 @@ def sentence(judged: Sequence[tuple[Pair, str]]) -> str:
         return ""
     many = [f"{len(names)} {verdict}" for verdict, names in by.items()]
     many.append(f"{sum(verdict == NOTHING for _, verdict in judged)} {NOTHING}")
-    which = f" {DIFFERS.capitalize()}: {'; '.join(by[DIFFERS])}." if by[DIFFERS] else ""
+    every = len(by[DIFFERS]) == sum(map(len, by.values())) > 1
+    names = "all that can be told" if every else "; ".join(by[DIFFERS])
+    which = f" {DIFFERS.capitalize()}: {names}." if by[DIFFERS] else ""
     return f"Verdicts on {len(judged)} comparisons with print: {', '.join(many)}.{which}"

@@ -1,26 +1,31 @@
 """How far neighbourhoods are from the global graph's, before and after mending (FedSage's Table D1).
 
 L2 distance of the mean feature of a node's neighbours, mean and std over nodes, from what runs of FedSage+ record;
-means over seeds. ``options``: ``reference``, the printed numbers; ``nodes``: ``all``, or those that ``lost`` some.
+means over seeds. Verdicts are on the share of the distance that mending leaves: levels depend on how features are
+scaled. ``options``: ``reference``, the printed numbers; ``nodes``: ``all``, or those that ``lost`` some.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import columns_of, decimal, grid_text
-from fgl_repro.tables.spec import TableSpec, spelled
+from fgl_repro.tables.spec import TableSpec, place, spelled
 
 GRAPHS = ("mended", "original")
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A line a cell: both distances and their ratio, ours and printed."""
+    """A line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
     printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
-    theirs = {(*place, graph.partition(" ")[0]): value for (*place, graph), value in printed.items()}
+    theirs = {(*where, graph.partition(" ")[0]): value for (*where, graph), value in printed.items()}
     rows, body, nodes = [], [], spec.option("nodes")
+    pairs: list[Pair] = []
     for cell in spec.cells():
         facts = [record.fact("distance") for record in common.recorded(spec, cell, protocol, source)]
         told = [fact[nodes] for fact in facts if fact is not None]
@@ -35,6 +40,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             sides[1].append(other)
         own, paper = map(_ratio, sides)
         row |= {"ratio": decimal(own, 4), "paper_ratio": decimal(paper, 4)}
+        shares = [share for fact in told if (share := _ratio([fact[graph][0] for graph in GRAPHS])) is not None]
+        name = f"{place(cell.dataset, cell.clients)}, {cell.row.label}"
+        pairs.append(Pair(name, common.stat(shares), paper, whole=1))
         rows.append(row | {"n_seeds": len(told), "wanted": len(spec.seeds)})
         shown = [decimal(value, 4) for side in sides for value in side]
         seeds = f"{len(told)} of {len(spec.seeds)}"
@@ -43,9 +51,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]
     heads += ["mended / original", "paper", "seeds"]
     done = sum(row["n_seeds"] == row["wanted"] for row in rows)
-    return Content(rows, grid_text(heads, body, numbers_from=3), done, len(rows))
+    return beside.compared(Content(rows, grid_text(heads, body, numbers_from=3), done, len(rows)), pairs)
 
 
-def _ratio(values: list[float | None]) -> float | None:
+def _ratio(values: Sequence[float | None]) -> float | None:
     mended, original = values
     return mended / original if mended is not None and original else None

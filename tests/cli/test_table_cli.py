@@ -170,6 +170,22 @@ def test_published_pages_rest_on_packed_runs_alone(tmp_path: Path, fake: None, m
     assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")} == pages
 
 
+def test_what_published_candidates_choose_is_packed(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = ("fedlog/1", "--protocol", "fedlog_tuned")
+    corner = (*table, "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds")
+    counts = []
+    for seed in ("1", "2"):
+        assert call(tmp_path, "run", *corner, seed) == 0
+        capsys.readouterr()
+        assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
+        counts.append(int(capsys.readouterr().out.split(" runs.")[0].split()[-1]))
+        for path in (tmp_path / "records").iterdir():  # a fresh clone: candidates are published and nowhere else
+            path.unlink()
+    assert counts[1] == counts[0] + 1
+
+
 def test_published_runs_count_as_done_unless_fresh(
     tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -284,7 +284,8 @@ def _publish(args: argparse.Namespace) -> int:
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
     store, (runs, rounds) = request.store(args), request.packed(args, paper)
-    needed = [(spec, results.needed(*pair, store)) for spec in specs for pair in spec.by_protocol()]
+    known = request.archive(args, paper)  # candidates that decide which runs are needed may be published already
+    needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     done = {key: r for key in sorted({key for _, part in needed for key in part}) if (r := store.load(key)) is not None}
     print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}

@@ -90,9 +90,11 @@ def test_statistics_are_those_of_each_class_and_pool_to_those_of_all(world: Worl
     assert pooled.share.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("kept", [0, predictor.KEPT])
 @pytest.mark.parametrize("piece", [1, 15, 4096])
-def test_links_are_those_of_a_network_on_all_pairs(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_those_of_a_network_on_all_pairs(piece: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictor, "PIECE", piece)
+    monkeypatch.setattr(predictor, "KEPT", kept)
     rng = torch_rng("links", 0)
     net, x = predictor.predictor(5, 8, rng), torch.randn(7, 5, generator=rng)
     for name in ("gain1", "shift1", "gain2", "shift2"):

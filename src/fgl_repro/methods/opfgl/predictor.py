@@ -2,13 +2,14 @@
 
 It is linear, batch norm, ReLU twice, linear, over pairs ``[x_i | x_j]``. Its two batch norms take their statistics
 from all M^2 pairs. So many rows do not fit into a cache, and most operations would wait for memory; here they are
-computed a few nodes at a time, forward and backward, and only the second layer is ever written whole.
+computed a few nodes at a time, forward and backward, and only the second layer is ever written whole: not even that
+where it has more than ``KEPT`` values, which would fill a machine's memory. It is then computed again for every pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ EPSILON = 1e-5
 """Added to variances, as torch's batch norm does."""
 PIECE = 2048
 """Pairs that are computed at a time on a CPU."""
+KEPT = 2**30
+"""Values of the second layer, 4 GiB of them, up to which it is kept for the backward pass, and a GPU's piece of it."""
 
 
 def predictor(width: int, hidden: int, rng: Generator) -> Params:
@@ -51,49 +54,51 @@ class _Predicted(torch.autograd.Function):
     def forward(ctx: Any, features: Tensor, *net: Tensor) -> Tensor:
         first, gain1, shift1, second, gain2, shift2, last, bias = net
         nodes, pairs = len(features), len(features) ** 2
-        rows = max(PIECE // nodes, 1) if features.device.type == "cpu" else nodes
+        rows = max((PIECE if features.device.type == "cpu" else KEPT // second.shape[1]) // nodes, 1)
         both = torch.bmm(features.expand(2, -1, -1), first.view(2, features.shape[1], -1))
         both -= both.mean(1, keepdim=True)
         inverse1 = ((both * both).sum((0, 1)) / nodes + EPSILON).rsqrt()
         left, right = torch.addcmul(shift1 / 2, both, gain1 * inverse1).unbind()
-        values = left.new_empty(pairs, second.shape[1])
-        pieces = torch.split(values, rows * nodes)
-        sums = []
-        for own, out in zip(torch.split(left, rows), pieces, strict=True):
-            torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), second, out=out)
-            sums.append(out.sum(0))
+        values = left.new_empty(pairs if pairs * second.shape[1] <= KEPT else 0, second.shape[1])
+        kept = torch.split(values, rows * nodes) if len(values) else ()
+        sums = [out.sum(0) for out in second_layer(left, right, second, rows, kept)]
         mean = added(sums) / pairs
-        squares = [(out * out).sum(0) for out in (out.sub_(mean) for out in pieces)]
+        squares = [(out * out).sum(0) for out in centred(mean, kept or second_layer(left, right, second, rows))]
         inverse2 = (added(squares) / pairs + EPSILON).rsqrt()
         scale2, half = gain2 * inverse2, last / 2
+        pieces = kept or centred(mean, second_layer(left, right, second, rows))
         logits = [torch.addcmul(shift2, out, scale2).relu_() @ half for out in pieces]
         found = torch.cat(logits).view(nodes, nodes)
         found = (found + found.T).add_(bias).sigmoid_().fill_diagonal_(0)
-        ctx.save_for_backward(features, *net, both, inverse1, left, right, values, inverse2, found)
+        ctx.save_for_backward(features, *net, both, inverse1, left, right, values, mean, inverse2, found)
         ctx.rows = rows
         return found
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, first, gain1, _, second, gain2, shift2, last, _ = ctx.saved_tensors[:9]
-        both, inverse1, left, right, values, inverse2, found = ctx.saved_tensors[9:]
+        both, inverse1, left, right, values, mean, inverse2, found = ctx.saved_tensors[9:]
         nodes, scale1, scale2, row = len(features), gain1 * inverse1, gain2 * inverse2, last.squeeze(1) / 2
         grad = torch.ops.aten.sigmoid_backward(grad, found)
         own = (grad + grad.T).view(-1, 1)  # twice what comes in by each: hence ``row`` is half of ``last``
-        pieces = list(zip(*(torch.split(part, ctx.rows * nodes) for part in (values, own)), strict=True))
+        owns, kept = torch.split(own, ctx.rows * nodes), torch.split(values, ctx.rows * nodes) if len(values) else ()
+
+        def pieces() -> Iterator[tuple[Tensor, Tensor]]:
+            """The second layer less its mean and what comes in, a piece at a time."""
+            return zip(kept or centred(mean, second_layer(left, right, second, ctx.rows)), owns, strict=True)
 
         def passed(value: Tensor, grad: Tensor) -> Tensor:
             """The gradient where the second ReLU lets it through, not yet times ``last``."""
             return through(grad.expand_as(value), torch.addcmul(shift2, value, scale2))
 
-        sums = [(some.sum(0), some.mul_(value).sum(0)) for value, grad in pieces for some in [passed(value, grad)]]
+        sums = [(some.sum(0), some.mul_(value).sum(0)) for value, grad in pieces() for some in [passed(value, grad)]]
         total, product = (added(parts) for parts in zip(*sums, strict=True))
         product = product * inverse2
         slope = scale2 * row
-        shared = slope / -len(values)
+        shared = slope / -(nodes**2)
         offset, tilt = shared * total, shared * product * inverse2
         d_left, d_right, d_second = [], [], []
-        for start, (value, grad) in zip(torch.split(left, ctx.rows), pieces, strict=True):
+        for start, (value, grad) in zip(torch.split(left, ctx.rows), pieces(), strict=True):
             back = passed(value, grad).mul_(slope).addcmul_(value, tilt).add_(offset)
             hidden = (start.unsqueeze(1) + right).flatten(0, 1)
             early = through(back @ second.T, hidden).view(-1, nodes, hidden.shape[1])
@@ -114,6 +119,19 @@ class _Predicted(torch.autograd.Function):
         d_last = (gain2 * product + shift2 * total).unsqueeze(1) / 2
         ends = row * product, row * total, d_last, own.sum().view(1) / 2
         return d_features, d_first, d_scale * inverse1, d_sum[0], added(d_second), *ends
+
+
+def second_layer(
+    left: Tensor, right: Tensor, second: Tensor, rows: int, outs: Iterable[Tensor] = ()
+) -> Iterator[Tensor]:
+    """The second map of all pairs, ``rows`` nodes at a time ``[rows * M, hidden]``, into ``outs`` if there are any."""
+    for own, out in zip_longest(torch.split(left, rows), outs):
+        yield torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), second, out=out)
+
+
+def centred(mean: Tensor, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Pieces less ``mean`` ``[hidden]``, in place."""
+    return (piece.sub_(mean) for piece in pieces)
 
 
 def added(parts: Sequence[Tensor]) -> Tensor:

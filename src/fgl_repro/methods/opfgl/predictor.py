@@ -8,7 +8,7 @@ where it has more than ``KEPT`` values, which would fill a machine's memory. It 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -22,8 +22,8 @@ EPSILON = 1e-5
 """Added to variances, as torch's batch norm does."""
 PIECE = 2048
 """Pairs that are computed at a time on a CPU."""
-KEPT = 2**30
-"""Values of the second layer, 4 GiB of them, up to which it is kept for the backward pass, and a GPU's piece of it."""
+KEPT = 2**29
+"""Values, 2 GiB of them, up to which the second layer, or what a sum is of, is kept; and the size of a GPU's piece."""
 
 
 def predictor(width: int, hidden: int, rng: Generator) -> Params:
@@ -61,14 +61,16 @@ class _Predicted(torch.autograd.Function):
         left, right = torch.addcmul(shift1 / 2, both, gain1 * inverse1).unbind()
         values = left.new_empty(pairs if pairs * second.shape[1] <= KEPT else 0, second.shape[1])
         kept = torch.split(values, rows * nodes) if len(values) else ()
-        sums = [out.sum(0) for out in second_layer(left, right, second, rows, kept)]
-        mean = added(sums) / pairs
-        squares = [(out * out).sum(0) for out in centred(mean, kept or second_layer(left, right, second, rows))]
-        inverse2 = (added(squares) / pairs + EPSILON).rsqrt()
+        number = -(-nodes // rows)
+        mean = added((out.sum(0) for out in second_layer(left, right, second, rows, kept)), number) / pairs
+        pieces = centred(mean, kept or second_layer(left, right, second, rows))
+        inverse2 = (added(((out * out).sum(0) for out in pieces), number) / pairs + EPSILON).rsqrt()
         scale2, half = gain2 * inverse2, last / 2
-        pieces = kept or centred(mean, second_layer(left, right, second, rows))
-        logits = [torch.addcmul(shift2, out, scale2).relu_() @ half for out in pieces]
-        found = torch.cat(logits).view(nodes, nodes)
+        found = left.new_empty(pairs, 1)
+        again = kept or centred(mean, second_layer(left, right, second, rows))
+        for out, own in zip(again, torch.split(found, rows * nodes), strict=True):
+            torch.mm(torch.addcmul(shift2, out, scale2).relu_(), half, out=own)
+        found = found.view(nodes, nodes)
         found = (found + found.T).add_(bias).sigmoid_().fill_diagonal_(0)
         ctx.save_for_backward(features, *net, both, inverse1, left, right, values, mean, inverse2, found)
         ctx.rows = rows
@@ -91,22 +93,26 @@ class _Predicted(torch.autograd.Function):
             """The gradient where the second ReLU lets it through, not yet times ``last``."""
             return through(grad.expand_as(value), torch.addcmul(shift2, value, scale2))
 
-        sums = [(some.sum(0), some.mul_(value).sum(0)) for value, grad in pieces() for some in [passed(value, grad)]]
-        total, product = (added(parts) for parts in zip(*sums, strict=True))
-        product = product * inverse2
+        sums = Sum(len(owns)), Sum(len(owns))
+        for value, grad in pieces():
+            some = passed(value, grad)
+            sums[0].add(some.sum(0))
+            sums[1].add(some.mul_(value).sum(0))
+        total, product = sums[0].result(), sums[1].result() * inverse2
         slope = scale2 * row
         shared = slope / -(nodes**2)
         offset, tilt = shared * total, shared * product * inverse2
-        d_left, d_right, d_second = [], [], []
-        for start, (value, grad) in zip(torch.split(left, ctx.rows), pieces(), strict=True):
+        d_left, d_right, d_second = torch.empty_like(left), Sum(len(owns)), Sum(len(owns))
+        starts = zip(*(torch.split(part, ctx.rows) for part in (left, d_left)), strict=True)
+        for (start, d_start), (value, grad) in zip(starts, pieces(), strict=True):
             back = passed(value, grad).mul_(slope).addcmul_(value, tilt).add_(offset)
             hidden = (start.unsqueeze(1) + right).flatten(0, 1)
             early = through(back @ second.T, hidden).view(-1, nodes, hidden.shape[1])
-            d_left.append(early.sum(1))
-            d_right.append(early.sum(0))
+            torch.sum(early, 1, out=d_start)
+            d_right.add(early.sum(0))
             if ctx.needs_input_grad[4]:
-                d_second.append(hidden.relu_().T @ back)
-        d_both = torch.stack([torch.cat(d_left), added(d_right)])
+                d_second.add(hidden.relu_().T @ back)
+        d_both = torch.stack([d_left, d_right.result()])
         d_sum = d_both.sum(1)
         d_scale = (d_both * both).sum((0, 1))
         d_both = torch.add(d_both, d_sum.unsqueeze(1), alpha=-1 / nodes).mul_(scale1)
@@ -118,7 +124,7 @@ class _Predicted(torch.autograd.Function):
         d_first = torch.bmm(features.T.expand(2, -1, -1), d_both).view_as(first)
         d_last = (gain2 * product + shift2 * total).unsqueeze(1) / 2
         ends = row * product, row * total, d_last, own.sum().view(1) / 2
-        return d_features, d_first, d_scale * inverse1, d_sum[0], added(d_second), *ends
+        return d_features, d_first, d_scale * inverse1, d_sum[0], d_second.result(), *ends
 
 
 def second_layer(
@@ -134,9 +140,36 @@ def centred(mean: Tensor, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
     return (piece.sub_(mean) for piece in pieces)
 
 
-def added(parts: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape."""
-    return parts[0] if len(parts) == 1 else torch.stack(list(parts)).sum(0)
+class Sum:
+    """A sum of ``number`` tensors of one shape, in torch's order unless they are more than ``KEPT`` values.
+
+    They are written into one place: tensors kept in a list lie between those that are freed, whose memory glibc then
+    does not use again.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number, self.count, self.parts = number, 0, torch.empty(0)
+
+    def add(self, part: Tensor) -> None:
+        """One more of them."""
+        if not self.count:
+            self.parts = part.new_empty(min(self.number, max(KEPT // part.numel(), 2)), *part.shape)
+        if self.count == len(self.parts):
+            self.parts[0], self.count = self.parts.sum(0), 1
+        self.parts[self.count] = part
+        self.count += 1
+
+    def result(self) -> Tensor:
+        """The sum of those so far."""
+        return self.parts[: self.count].sum(0)
+
+
+def added(parts: Iterable[Tensor], number: int) -> Tensor:
+    """The sum of ``number`` tensors of one shape."""
+    total = Sum(number)
+    for part in parts:
+        total.add(part)
+    return total.result()
 
 
 def through(grad: Tensor, values: Tensor) -> Tensor:

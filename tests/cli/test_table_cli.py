@@ -10,8 +10,10 @@ import pytest
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
 from fgl_repro.core.errors import UserError
+from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support import wandb_log
+from support.worlds import random_graph
 
 
 @pytest.fixture
@@ -168,6 +170,28 @@ def test_published_pages_rest_on_packed_runs_alone(tmp_path: Path, fake: None, m
         path.unlink()
     assert call(tmp_path, "publish", "table7") == 0
     assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")} == pages
+
+
+def test_published_sizes_are_not_blanked_where_graphs_are_missing(
+    tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": [load("table10"), load("table7")]})
+    corner = ("table7", "--datasets", "cora", "--clients", "3", "--methods", "fedlog", "--seeds", "0")
+    assert call(tmp_path, "run", *corner) == 0
+    monkeypatch.setattr(common, "graph_of", lambda *of: random_graph(30, 2, 3, seed=0))
+    assert call(tmp_path, "publish", "fedlog") == 0
+    pages = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")}
+    sizes = next(path for path in pages if path.name == "table_10.csv")
+    monkeypatch.setattr(common, "graph_of", lambda *of: None)
+    capsys.readouterr()
+    assert call(tmp_path, "publish", "fedlog") == 2
+    err = capsys.readouterr().err
+    assert f"numbers of {sizes} would be blank now" in err
+    assert "FGL_DATA" in err
+    assert err.count("\n") == 1
+    assert {path: path.read_bytes() for path in pages} == pages
+    sizes.unlink()  # as the message says
+    assert call(tmp_path, "publish", "fedlog") == 0
 
 
 def test_what_published_candidates_choose_is_packed(

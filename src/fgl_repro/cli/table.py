@@ -273,12 +273,26 @@ def _publish(args: argparse.Namespace) -> int:
             continue
         filled = _filled(paper, archive := request.packed_alone(args, paper))
         names = {spec.name for spec in specs}
+        _refuse_blanks(args, filled)
         for item in (item for item in filled if item.spec.name in names and item.has_numbers):
             artifact.write(item, args.results / item.place)
         print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
     for path in [] if args.only_records else findings.write_all(args.results):
         print(f"Written to {path}.")
     return 0
+
+
+def _refuse_blanks(args: argparse.Namespace, filled: Sequence[artifact.Artifact]) -> None:
+    """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
+    for item in filled:
+        count = artifact.blanked(item, args.results / item.place)
+        if count:
+            path = args.results / item.place / f"{item.spec.stem}.csv"
+            raise UserError(
+                f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
+                "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "
+                "and publish again; if the numbers are gone for good, delete that file first."
+            )
 
 
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +102,26 @@ def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:
     """Fill ``spec`` from whatever records there are."""
     content = registry.find("fgl_repro.tables.kinds", spec.kind, "content", "kind")
     return Artifact(spec, protocol, content(spec, protocol, source))
+
+
+def blanked(artifact: Artifact, folder: Path) -> int:
+    """How many numbers of the CSV in ``folder`` it would leave blank, line by line; 0 where the lines are others."""
+    path = folder / f"{artifact.spec.stem}.csv"
+    if not path.exists():
+        return 0
+    before, after = (list(csv.reader(text.splitlines())) for text in (path.read_text(), artifact.texts[path.name]))
+    if len(before) != len(after) or before[0] != after[0]:
+        return 0
+    pairs = (pair for lines in zip(before[1:], after[1:], strict=True) for pair in zip(*lines, strict=True))
+    return sum(_is_number(old) and not new for old, new in pairs)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write(artifact: Artifact, folder: Path) -> list[Path]:

@@ -65,7 +65,7 @@ def in_double(view: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return value.double() if value.is_floating_point() else value
         if isinstance(value, SparseOp):
-            return SparseOp(value.forward.double(), value.transpose.double())
+            return SparseOp(value.forward.double(), value.transpose.double(), value.ones)
         if hasattr(value, "__dataclass_fields__"):
             return replace(value, **{f.name: double(getattr(value, f.name)) for f in fields(value)})
         return value
@@ -73,7 +73,8 @@ def in_double(view: Any) -> Any:
     return double(view)
 
 
-def test_batch_norm_is_torchs_on_every_group() -> None:
+@pytest.mark.parametrize("relu", [False, True])
+def test_batch_norm_is_torchs_on_every_group(relu: bool) -> None:
     """Two groups of one client and one of another; values and gradients in double precision."""
     sizes, client = np.array([4, 3, 5]), np.array([0, 0, 1])
     groups = in_double(Groups.of(sizes, client, CPU))
@@ -83,10 +84,12 @@ def test_batch_norm_is_torchs_on_every_group() -> None:
         nn.functional.batch_norm(part, None, None, gain[k], shift[k], training=True)
         for part, k in zip(x.split(sizes.tolist()), client, strict=True)
     ]
-    torch.testing.assert_close(batch_norm(x, gain, shift, groups), torch.cat(parts))
+    expected = torch.relu(torch.cat(parts)) if relu else torch.cat(parts)
+    found = batch_norm(x, gain, shift, groups, relu)
+    torch.testing.assert_close(found, expected)
     weight = torch.randn(12, 3, dtype=torch.float64)
-    ours = torch.autograd.grad((batch_norm(x, gain, shift, groups) * weight).sum(), (x, gain, shift))
-    theirs = torch.autograd.grad((torch.cat(parts) * weight).sum(), (x, gain, shift))
+    ours = torch.autograd.grad((found * weight).sum(), (x, gain, shift))
+    theirs = torch.autograd.grad((expected * weight).sum(), (x, gain, shift))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
 

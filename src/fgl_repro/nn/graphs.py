@@ -229,7 +229,7 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
         inner=None,
         outer=SparseOp.of(readout, device),
         features=inside.features.index_select(0, torch.from_numpy(nodes).to(device)),
-        links=SparseOp(adjacency, adjacency),
+        links=SparseOp(adjacency, adjacency, ones=True),
         inside=torch.from_numpy(np.maximum(padded.scatter(sizes), 1).astype(np.float32)).to(device),
         ptr=ends(np.bincount(owner, sizes, graph.num_clients)).tolist(),
         row_ptr=ends(held).tolist(),

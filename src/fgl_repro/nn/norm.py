@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from fgl_repro.nn.sparse import csr_tensor, product
+from fgl_repro.nn.sparse import csr_tensor, sums
 
 EPSILON = 1e-5
 
@@ -58,7 +58,7 @@ class Groups:
             yield (*(part[start:end] for part in rows), *(value[g] for value in values))
 
 
-def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor:
+def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups, relu: bool = False) -> Tensor:
     """Every group of rows to mean 0 and variance 1, then scaled and shifted as its client's weights say.
 
     Ioffe and Szegedy, "Batch Normalization" (ICML 2015), Algorithm 1, with epsilon 1e-5, and without the running
@@ -67,35 +67,41 @@ def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor
     Args:
         x: ``[n, F]``.
         gain, shift: ``[K, F]``.
+        relu: Whether a ReLU follows; taken group by group, it finds its rows in the cache.
     """
-    out: Tensor = _BatchNorm.apply(x, gain, shift, groups)  # type: ignore[no-untyped-call]
+    out: Tensor = _BatchNorm.apply(x, gain, shift, groups, relu)  # type: ignore[no-untyped-call]
     return out
 
 
 class _BatchNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, groups: Groups) -> Tensor:
+    def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, groups: Groups, relu: bool) -> Tensor:
         centred, out = torch.empty_like(x), torch.empty_like(x)
-        for into, part, mean in groups.parts((centred, x), (product(groups.total, x) / groups.sizes,)):
+        for into, part, mean in groups.parts((centred, x), (sums(groups.total, x) / groups.sizes,)):
             torch.sub(part, mean, out=into)
-        variance = product(groups.total, centred.square()) / groups.sizes
+        squares = torch.mul(centred, centred, out=out)  # memory that is in the cache already
+        variance = sums(groups.total, squares) / groups.sizes
         inverse = (variance + EPSILON).rsqrt_()
         scale = inverse * gain[groups.client]
-        ctx.save_for_backward(centred, inverse, scale)
-        ctx.groups, ctx.clients = groups, len(gain)
         for into, part, moved, scaled in groups.parts((out, centred), (shift[groups.client], scale)):
             torch.addcmul(moved, part, scaled, out=into)
+            if relu:
+                into.relu_()
+        ctx.save_for_backward(centred, inverse, scale, *[out] * relu)
+        ctx.groups, ctx.clients = groups, len(gain)
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        centred, inverse, scale = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        centred, inverse, scale, *positive = ctx.saved_tensors
         groups: Groups = ctx.groups
-        of_shift = product(groups.total, grad.contiguous())
-        of_gain = product(groups.total, grad * centred) * inverse
+        for out in positive:
+            grad = torch.ops.aten.threshold_backward(grad, out, 0)
+        of_shift = sums(groups.total, grad.contiguous())
         of_x = torch.empty_like(grad)
+        of_gain = sums(groups.total, torch.mul(grad, centred, out=of_x)) * inverse
         values = scale, scale * of_shift / groups.sizes, scale * inverse * of_gain / groups.sizes
         for into, part, own, scaled, mean, slope in groups.parts((of_x, grad, centred), values):
             torch.mul(part, scaled, out=into).sub_(mean).addcmul_(own, slope, value=-1)
         zeros = grad.new_zeros(ctx.clients, grad.shape[1])
-        return of_x, zeros.index_add(0, groups.client, of_gain), zeros.index_add(0, groups.client, of_shift), None
+        return of_x, zeros.index_add(0, groups.client, of_gain), zeros.index_add(0, groups.client, of_shift), None, None

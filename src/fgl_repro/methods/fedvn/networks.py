@@ -126,7 +126,7 @@ class VirtualGIN(GIN):
         values = values.flatten(0, 1)
         for kind in ("virtual_inner_", "virtual_"):
             values = grouped(values, params[f"{kind}W{layer}"], params[f"{kind}b{layer}"], ptr).view(graphs, -1)
-            values = batch_norm(values, params[f"{kind}gain{layer}"], params[f"{kind}shift{layer}"], view.batches)
-            values = torch.relu(values).view(graphs * self.virtual, -1)
+            values = batch_norm(values, params[f"{kind}gain{layer}"], params[f"{kind}shift{layer}"], view.batches, True)
+            values = values.view(graphs * self.virtual, -1)
         values = values if rng is None else dropout(values, self.dropout, rng)
         return values.view(graphs, self.virtual, -1)

@@ -121,8 +121,8 @@ class GIN:
     ) -> Tensor:
         """One convolution and what follows it, ``[n, H]``."""
 
-        def normed(rows: Tensor, name: str) -> Tensor:
-            return batch_norm(rows, params[f"{name}gain{layer}"], params[f"{name}shift{layer}"], view.groups)
+        def normed(rows: Tensor, name: str, relu: bool) -> Tensor:
+            return batch_norm(rows, params[f"{name}gain{layer}"], params[f"{name}shift{layer}"], view.groups, relu)
 
         if view.bonds is None:
             values = values + view.links(values)
@@ -130,9 +130,9 @@ class GIN:
             kinds = grouped(view.bonds.codes, params[f"bond{layer}"], None, view.bonds.ptr)
             values = values + view.bonds.collect(torch.relu(view.bonds.pick(values) + kinds))
         values = grouped(values, params[f"inner_W{layer}"], params[f"inner_b{layer}"], view.ptr)
-        values = torch.relu(normed(values, "inner_"))
-        values = normed(grouped(values, params[f"W{layer}"], params[f"b{layer}"], view.ptr), "")
-        values = torch.relu(values) if layer <= self.layers else values
+        values = normed(values, "inner_", relu=True)
+        values = grouped(values, params[f"W{layer}"], params[f"b{layer}"], view.ptr)
+        values = normed(values, "", relu=layer <= self.layers)
         return values if rng is None else dropout(values, self.dropout, rng)
 
     def embed(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +12,7 @@ from benchmarks import textbook_graphs
 from fgl_repro import config as configs
 from fgl_repro import data
 from fgl_repro.config import Config
+from fgl_repro.core.files import cache_folder
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.rounds import train
@@ -35,7 +34,7 @@ def config_of(dataset: str, clients: int) -> Config:
 def world_of(dataset: str, clients: int, drawn: bool = False) -> World:
     """A client an environment, 800 graphs to train and 200 to test each; with ``drawn`` features if asked."""
     config = config_of(dataset, clients)
-    graph = data.load(dataset, Path(os.environ.get("FGL_CACHE", "cache")), config.dataset.features, "whole")
+    graph = data.load(dataset, cache_folder(), config.dataset.features, "whole")
     if drawn:
         inner = np.random.default_rng(0).normal(size=(graph.inner.shape[0], 4)).astype(np.float32)
         graph = replace(

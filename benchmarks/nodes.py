@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import torch
 
 from benchmarks import textbook
 from fgl_repro import config as configs
 from fgl_repro import data
+from fgl_repro.core.files import cache_folder
 from fgl_repro.federation.partitioners.metis import Published
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.federation.split import Split
@@ -26,7 +24,7 @@ BLOCK = 5
 
 def world_of(dataset: str, clients: int) -> World:
     """Plain METIS parts: no class removed, so that every client count that is stored can be used."""
-    graph = data.load(dataset, Path(os.environ.get("FGL_CACHE", "cache")))
+    graph = data.load(dataset, cache_folder())
     return Plain().build(graph, Published(clients), Split((0.4, 0.3, 0.3), 0))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from fgl_repro import config as configs
 from fgl_repro.config import Config
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import folder_of
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import reference
@@ -26,7 +26,7 @@ def parser(description: str | None, **defaults: str) -> argparse.ArgumentParser:
     for axis, default in defaults.items():
         kind = numbers if axis in ("clients", "seeds", "splits") else words
         out.add_argument(f"--{axis}", type=kind, default=default, help=f"comma-separated; default {default}")
-    records = Path(os.environ.get("FGL_RECORDS") or "results/records")
+    records = folder_of("FGL_RECORDS", "results/records")
     out.add_argument("--records", type=Path, default=records, help=f"folder of records; default {records}")
     return out
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgl_repro.cli import completion, exit_status
+from fgl_repro.core.files import cache_folder
 from fgl_repro.data import FEATURES, NAMES, facts
 from fgl_repro.data.catalog import rebuilt
 
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--cache",
         type=Path,
-        default=Path(os.environ.get("FGL_CACHE") or "cache"),
+        default=cache_folder(),
         help="folder of downloads and processed graphs (default: $FGL_CACHE or ./cache)",
     )
     named = argparse.ArgumentParser(add_help=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections import ChainMap
@@ -30,6 +29,7 @@ from fgl_repro.config import (
     yaml_files,
 )
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import cache_folder, folder_of
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
@@ -148,7 +148,7 @@ def plans(table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]]
     if table not in (None, *papers()) or folders() != [conf_dir()]:
         return {paper: [Plan(**each) for each in made(paper)] for paper in pairs()}
     known = dict.fromkeys(name.partition("/")[0] for name in names()) if table is None else [table]
-    now, place = version_of_options(conf_dir()), cache()
+    now, place = version_of_options(conf_dir()), cache_folder()
     found = {paper: remembered(place, {"runs of": paper}, now, partial(made, paper)) for paper in known}
     return {paper: [Plan(**each) for each in own] for paper, own in found.items()}
 
@@ -171,14 +171,9 @@ def of_ours(paper: str) -> None:
 RECORDS = Path("results/records")
 
 
-def cache() -> Path:
-    """Where facts are kept; an empty ``FGL_CACHE`` counts as unset."""
-    return Path(os.environ.get("FGL_CACHE") or "cache")
-
-
 def records() -> Path:
     """Where records lie unless a command says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
-    return Path(os.environ.get("FGL_RECORDS") or RECORDS)
+    return folder_of("FGL_RECORDS", RECORDS)
 
 
 def folder(text: str) -> Path:

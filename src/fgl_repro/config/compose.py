@@ -21,6 +21,7 @@ from fgl_repro.config.schema import GROUPS, Config, check
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
 from fgl_repro.core.schema import converted, unknown
 from fgl_repro.nn.architectures.options import Auto
@@ -103,7 +104,7 @@ def _help() -> str:
 @cache
 def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
     """Args: known: Group, name and class of every schema; told: what ``--help`` says."""
-    OmegaConf.register_new_resolver("folder", lambda name, default: os.environ.get(name) or default, replace=True)
+    OmegaConf.register_new_resolver("folder", lambda name, default: str(folder_of(name, default)), replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()

@@ -20,6 +20,16 @@ FORGOTTEN = 86400.0
 """The same for one that names no process."""
 
 
+def folder_of(variable: str, default: str | Path) -> Path:
+    """The folder that the environment names by ``variable``; empty counts as unset."""
+    return Path(os.environ.get(variable) or default)
+
+
+def cache_folder() -> Path:
+    """Where downloads, processed graphs and remembered facts are kept, unless a command says otherwise."""
+    return folder_of("FGL_CACHE", "cache")
+
+
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write ``content`` so that ``path`` holds either what it held before or all of it, whenever we are killed.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from fgl_repro.config import Config, from_science, key_of
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import cache_folder
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
@@ -32,7 +32,7 @@ def config_of(record: Record) -> Config:
     config.protocol.name = "rerun"
     config.runtime.threads = record.threads
     config.runtime.device = record.device
-    config.paths.cache = os.environ.get("FGL_CACHE") or config.paths.cache
+    config.paths.cache = str(cache_folder())
     if key_of(config) != record.key:
         raise UserError(
             f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "

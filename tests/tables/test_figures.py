@@ -100,6 +100,33 @@ def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -
     assert list(unseen.get_ydata()) == pytest.approx([43.0, 46.0])
 
 
+def test_swept_methods_are_a_line_each(store: RecordStore) -> None:
+    spec = load("fedvn/figrates")
+    for cell in spec.cells():
+        if cell.row.method != "fedvn" and (cell.row.method, cell.row.overrides["protocol.lr"]) != ("fedavg", 0.01):
+            best = 0.4 + cell.row.overrides["protocol.lr"] + 0.1 * (cell.row.method == "local")
+            store.save(helpers.record(spec.config(cell, "fedvn_heldout", 5), best=best))
+    made = artifact.make(spec, "fedvn_heldout", Archive(store, {}))
+    drawn = {line.get_label(): line for line in _drawn(made)}
+    assert set(drawn) == {"Self-training", "FedAvg (release)"}, "FedVN has not run"
+    assert list(drawn["FedAvg (release)"].get_xdata()) == [0, 1, 3, 4, 5]
+    assert list(drawn["FedAvg (release)"].get_ydata()) == pytest.approx([40.1, 40.3, 43, 50, 70])
+    assert list(drawn["Self-training"].get_ydata()) == pytest.approx([50.1, 50.3, 51, 53, 60, 80])
+    assert [text.get_text() for text in _charts(made)[0].get_xticklabels()][:2] == ["0.001", "0.003"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "filled"),
+    [
+        ("Ranks over partitions, Louvain, 10 clients", 60, "Ranks over partitions, Louvain, 10 clients"),
+        ("Ranks over partitions, Louvain, 10 clients", 40, "Ranks over partitions,\nLouvain, 10 clients"),
+        ("one incomprehensibilities", 10, "one\nincomprehensibilities"),
+    ],
+)
+def test_titles_of_two_lines_are_cut_near_their_middle(text: str, width: int, filled: str) -> None:
+    assert charts.filled(text, width) == filled
+
+
 def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig5")
     record_all(spec, store, ("fedavg",))

@@ -15,9 +15,11 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.artifact import make
 from fgl_repro.tables.load import load, names, parse
-from fgl_repro.tables.spec import ACCURACY, Cell, Row, TableSpec, swept
+from fgl_repro.tables.spec import ACCURACY, Cell, Row, TableSpec
+from fgl_repro.tables.swept import of_lines, swept
 
 NAMES = names()
 SPECS = [pytest.param(load(name), id=name) for name in NAMES]
@@ -207,6 +209,9 @@ def test_what_a_kind_lacks_is_one_sentence_with_the_file(tmp_path: Path) -> None
     path = written(tmp_path, GRID + "kind: at_rounds\n")
     with pytest.raises(UserError, match=rf"{path} lacks options.rounds, which its kind needs"):
         make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
+    path = written(tmp_path, GRID + "kind: sensitivity\noptions: {axis: method.tau, label: tau}\n", "fixed")
+    with pytest.raises(UserError, match=rf"{path} does not sweep method.tau, which runs across: give sweep its values"):
+        make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
     path = written(tmp_path, GRID.replace("rows: variant", "rows: nope"), "other")
     with pytest.raises(UserError, match=r"fedlog/table_7.csv has no column nope: choose from"):
         make(parse(path), "fedlog", RecordStore(tmp_path / "none"))
@@ -238,15 +243,38 @@ def test_two_tables_never_share_files(tmp_path: Path, monkeypatch: pytest.Monkey
     loading._paths.cache_clear()
 
 
-def test_a_sweep_is_every_combination_of_one_row(tmp_path: Path) -> None:
-    row = Row("FedPub", "fedpub", {"method.variant": "paper"})
+def test_a_sweep_is_every_combination_of_a_row() -> None:
+    row = Row("", "fedpub", {"method.variant": "paper"})
     found = swept(row, {"method.tau": [1.0, 2.0], "setting.rate": [-1, 0]})
     assert [r.name for r in found] == [f"tau = {t}, rate = {r}" for t in (1.0, 2.0) for r in (-1, 0)]
     assert found[1].overrides == {"method.variant": "paper", "method.tau": 1.0, "setting.rate": 0}
     assert found[0].id == "fedpub-paper-tau=1.0-rate=-1"
-    path = written(tmp_path, GRID + "sweep: {method.tau: [1]}\n")
-    with pytest.raises(UserError, match="sweep needs one row, not 2"):
-        parse(path)
+
+
+def test_several_rows_keep_their_names_when_they_are_swept(tmp_path: Path) -> None:
+    text = "\n".join(line for line in GRID.splitlines() if not line.startswith("differences"))
+    two = parse(written(tmp_path, text + "\nsweep: {protocol.lr: [0.1, 0.2]}\n", "two"))
+    assert [row.name for row in two.rows] == ["a, lr = 0.1", "a, lr = 0.2", "b, lr = 0.1", "b, lr = 0.2"]
+    found = {
+        line.name: [row.overrides["protocol.lr"] for row in own] for line, own in of_lines(two, "protocol.lr").items()
+    }
+    assert found == {"a": [0.1, 0.2], "b": [0.1, 0.2]}
+    narrow = two.narrow(methods=["fedlog-degree-lr=0.2"])
+    assert {line.name: [row.id for row in own] for line, own in of_lines(narrow, "protocol.lr").items()} == {
+        "b": ["fedlog-degree-lr=0.2"]
+    }
+    lines = "\n".join(line for line in text.splitlines() if "fedlog-degree" not in line)
+    one = parse(written(tmp_path, lines + "\nsweep: {protocol.lr: [0.1, 0.2]}\n", "one"))
+    assert [row.name for row in one.rows] == ["lr = 0.1", "lr = 0.2"], "what is swept is enough to tell them apart"
+
+
+def test_a_method_added_to_a_sweep_is_swept() -> None:
+    wider = with_rows(load("fedvn/figrates"), ["fedprox"])
+    assert wider.added == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
+    assert [row.id for row in wider.rows][-6:] == list(wider.added)
+    assert wider.rows[-1].overrides == {"protocol.lr": 0.3}
+    with pytest.raises(UserError, match="has a row local already"):
+        with_rows(wider, ["local"])
 
 
 def test_a_protocol_that_draws_splits_says_which_seeds_its_tables_run() -> None:

@@ -9,6 +9,7 @@ from fgl_repro.config import options
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables.spec import Row, TableSpec
+from fgl_repro.tables.swept import with_lines
 
 
 def compares_methods(spec: TableSpec) -> bool:
@@ -27,12 +28,14 @@ def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
     if not compares_methods(spec):
         raise UserError(f"{spec.name} does not compare methods: add to another table, see 'fgl-table list'.")
     rows = tuple(map(_row, words))
-    ids = [row.id for row in (*spec.rows, *rows)]
+    ids = [row.id for row in (*(spec.lines or spec.rows), *rows)]
     if twice := [name for name in ids if ids.count(name) > 1]:
         raise UserError(f"{spec.name} has a row {twice[0]} already: add another method or variant.")
     told = f"Added to the paper's rows: {', '.join(row.label for row in rows)}."
     note = " ".join(filter(None, (spec.note, told)))
-    return replace(spec, rows=(*spec.rows, *rows), added=tuple(row.id for row in rows), note=note)
+    wider = with_lines(spec, rows) if spec.sweep else replace(spec, rows=(*spec.rows, *rows))
+    new = tuple(row.id for row in wider.rows if row not in spec.rows)
+    return replace(wider, added=new, note=note)
 
 
 def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -> list[TableSpec]:

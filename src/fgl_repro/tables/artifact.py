@@ -34,6 +34,7 @@ class Content:
         screen: What a terminal shows; empty: the page.
         files: Further files by name.
         grid: The accuracies, where they are compared with the printed ones cell by cell.
+        shown: What a drawing shows of the seeds, unless it has a grid.
     """
 
     rows: list[dict[str, Any]]
@@ -46,6 +47,7 @@ class Content:
     screen: str = ""
     files: dict[str, str] = field(default_factory=dict)
     grid: Grid | None = None
+    shown: str = "mean and one std"
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
     drawn: list[Path] = []
     if artifact.content.draw is not None:
         seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
-        grid, shown = artifact.content.grid, "mean and one std"
+        grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
             shown = "settings fitted to print, mean" if grid.fitted else "mean"
         title = f"{spec.full_title}\nprotocol {artifact.protocol}, {shown} over {seeds}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,12 +24,13 @@ from fgl_repro.config import folders as config_folders
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
-from fgl_repro.tables.spec import ACCURACY, Panel, Printed, Row, TableSpec, swept
+from fgl_repro.tables.spec import ACCURACY, Panel, Printed, Row, TableSpec
+from fgl_repro.tables.swept import with_lines
 
 T = TypeVar("T")
 
 PAPER = "_paper.yaml"
-GIVEN = ("path", "display", "added")
+GIVEN = ("path", "display", "added", "lines")
 """What a table has from its place, its paper and the command line."""
 OF_ERRORS = (ACCURACY, "bars", "curves", "ranks", "sensitivity", "variants")
 """Kinds that can tell numbers of which less is better."""
@@ -118,9 +119,7 @@ def parse(path: Path) -> TableSpec:
         raise _wrong(path, f"it has no use for {', '.join(given)}")
     spec = _checked(TableSpec, {**entries, "path": path, "display": shared.name or path.parent.name}, path)
     if spec.sweep:
-        if len(spec.rows) != 1:  # swept rows are named by what is swept alone
-            raise _wrong(path, f"sweep needs one row, not {len(spec.rows)}: keep one")
-        spec = replace(spec, rows=tuple(swept(spec.rows[0], spec.sweep)))
+        spec = with_lines(spec, spec.rows)
     _check(spec)
     return spec
 

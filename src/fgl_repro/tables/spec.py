@@ -7,7 +7,7 @@ these classes are the entries of ``conf/table``, and their types are what pydant
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -99,17 +99,6 @@ class Row(Entries):
         return f"{self.name} ({self.variant})" if self.variant else self.name
 
 
-def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
-    """``row`` with every combination of the values of ``sweep``, the last override moving fastest."""
-    rows = []
-    for values in product(*sweep.values()):
-        parts = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
-        overrides = row.overrides | dict(zip(sweep, values, strict=True))
-        name = "-".join([row.id, *parts]).replace(" ", "")
-        rows.append(replace(row, name=", ".join(parts), overrides=overrides, id=name))
-    return rows
-
-
 @dataclass(frozen=True)
 class Printed(Entries):
     """Where the printed numbers of a panel are.
@@ -164,7 +153,8 @@ class TableSpec(Entries):
         display: The paper's name in print: ``FedLoG``.
         kind: What its numbers are: ``accuracy``, or a module of ``fgl_repro.tables.kinds``.
         columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
-        sweep: Dotted overrides and the values they take: ``rows`` holds the one row of the yaml with every combination.
+        sweep: Dotted overrides and the values they take: ``rows`` holds those of the yaml with every combination.
+        lines: The rows of the yaml, where something is swept.
         model: Option of ``conf/model``; ``auto``: the architecture of each method's own paper.
         curves: Which curves it is read from: ``validation``, which runs always keep, for what methods trace and, where
             test rows select the round, for accuracy on them; ``all`` (``runtime.curves=all``) for that of any probe.
@@ -193,6 +183,7 @@ class TableSpec(Entries):
     model: Annotated[str, _option("model")] = "auto"
     columns: Literal["clients", "panels"] = "clients"
     sweep: dict[str, list[Any]] = field(default_factory=dict, hash=False)
+    lines: tuple[Row, ...] = ()
     curves: Literal["none", "validation", "all"] = "none"
     proposed: str = ""
     note: Annotated[str, StringConstraints(strip_whitespace=True)] = ""

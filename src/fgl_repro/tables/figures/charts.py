@@ -104,7 +104,7 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
     FigureCanvasAgg(figure)
     draw(figure)
     width = int(11 * figure.get_figwidth())
-    figure.suptitle("\n".join(fill(line, width) for line in title.splitlines()), fontsize=10.5)
+    figure.suptitle("\n".join(filled(line, width) for line in title.splitlines()), fontsize=10.5)
     metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     files = [folder / f"{stem}.{kind}" for kind in kinds]
     for kind, path in zip(kinds, files, strict=True):
@@ -113,3 +113,9 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
             figure.savefig(drawn, format=kind, metadata=metadata[kind])
         write_atomic(path, drawn.getvalue())
     return files
+
+
+def filled(text: str, width: int) -> str:
+    """In as few lines as ``width`` characters allow, and these of about one length: no word alone in the last."""
+    tried = [fill(text, narrower, break_long_words=False) for narrower in range(1, width + 1)]
+    return next(each for each in tried if each.count("\n") == tried[-1].count("\n"))

@@ -74,7 +74,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
     body = "\n\n".join([head, *filter(None, [rebuilds(spec.datasets)]), *parts])
-    return Content(rows, body, done, len(rows), draw=(lambda figure: draw(figure, drawn)) if drawn else None)
+    drawing = (lambda figure: draw(figure, drawn)) if drawn else None
+    return Content(rows, body, done, len(rows), draw=drawing, shown="ranks (a bar joins what cannot be told apart)")
 
 
 def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:

@@ -1,4 +1,5 @@
-"""A figure of accuracy over something swept: its values across (evenly spaced), a line a probe, a chart a data set.
+"""A figure of accuracy over something swept: its values across (evenly spaced), a line a probe and row of the yaml, a
+chart a data set.
 
 ``options``: ``axis``, the override of ``sweep`` that runs across, and ``label``, what it is called. Whatever else is
 swept is averaged over, seed by seed.
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
@@ -17,27 +20,50 @@ from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import bars, common
 from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
-from fgl_repro.tables.spec import Cell, Row, TableSpec, swept
+from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
+from fgl_repro.tables.swept import of_lines, swept
 
 Results = dict[Cell, Result]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
-    axis, table = spec.option("axis"), tables.fill(spec, protocol, source)
+    axis, table = _axis(spec), tables.fill(spec, protocol, source)
     rows, points = lines(table), table
     if set(spec.sweep) - {axis}:
         points = averaged(table, source)
         rows += lines(points)
-    swept_rows = points.spec.rows
-    series = [(panel.title, [(panel, row) for row in swept_rows]) for panel in spec.panels]
-    across, label = [str(row.overrides[axis]) for row in swept_rows], str(spec.option("label"))
+    drawn = of_lines(points.spec, axis)
+    series = [
+        (_called(points.spec, panel, line, len(drawn)), [(panel, row) for row in rows])
+        for panel, (line, rows) in product(points.spec.panels, drawn.items())
+    ]
+    longest, label = max(drawn.values(), key=len), str(spec.option("label"))
+    across = [str(row.overrides[axis]) for row in longest]
     return Content(
         rows,
         bars.body(points),
         *tables.tally(points),
         draw=lambda figure: bars.draw(figure, points, charts.band, series, across, label),
     )
+
+
+def _axis(spec: TableSpec) -> str:
+    """What runs across.
+
+    Raises:
+        UserError: The table does not sweep it.
+    """
+    axis = str(spec.option("axis"))
+    if axis not in spec.sweep:
+        raise UserError(f"the table {spec.path} does not sweep {axis}, which runs across: give sweep its values.")
+    return axis
+
+
+def _called(spec: TableSpec, panel: Panel, line: Row, of: int) -> str:
+    """What tells a drawn line from the others: its probe, its row, or both."""
+    names = [line.label] * (of > 1) + [panel.title] * (of == 1 or len(spec.panels) > 1)
+    return ", ".join(names)
 
 
 def lines(table: Grid) -> list[dict[str, Any]]:
@@ -54,15 +80,15 @@ def averaged(table: Grid, source: Source) -> Grid:
     """
     spec, axis = table.spec, table.spec.option("axis")
     by_seed = [tables.fill(replace(spec, seeds=(seed,)), table.protocol, source).results for seed in spec.seeds]
-    groups: dict[Any, list[Row]] = {}
-    for row in spec.rows:
-        groups.setdefault(row.overrides[axis], []).append(row)
     rows, results = [], {}
-    for value, group in groups.items():
-        shared = {dotted: said for dotted, said in group[0].overrides.items() if dotted not in spec.sweep}
-        (row,) = swept(Row("", group[0].method, shared), {axis: [value]})
+    for line, value in product(spec.lines, spec.sweep[axis]):
+        ids = {row.id for row in swept(line, {**spec.sweep, axis: [value]})}
+        group = tuple(row for row in spec.rows if row.id in ids)
+        if not group:  # the table is narrowed
+            continue
+        (row,) = swept(line if len(spec.lines) > 1 else replace(line, name=""), {axis: [value]})
         rows.append(row)
-        for _, cells in common.columns(replace(spec, rows=tuple(group))):
+        for _, cells in common.columns(replace(spec, rows=group)):
             results[replace(cells[0], row=row)] = mean_of(table, cells, by_seed)
     return replace(table, spec=replace(spec, rows=tuple(rows)), results=results)
 

@@ -1,0 +1,38 @@
+"""Rows of a table that sweeps: each row of its yaml, a line, with every combination of what is swept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from fgl_repro.tables.spec import Row, TableSpec
+
+
+def with_lines(spec: TableSpec, lines: Sequence[Row]) -> TableSpec:
+    """The table with further lines, each swept; one alone needs no name, as what is swept tells its rows apart."""
+    every = (*spec.lines, *lines)
+    named = every if len(every) > 1 else [replace(row, name="") for row in every]
+    rows = [each for row in named for each in swept(row, spec.sweep)]
+    return replace(spec, rows=tuple(rows), lines=every)
+
+
+def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
+    """``row`` with every combination of the values of ``sweep``, the last override moving fastest."""
+    rows = []
+    for values in product(*sweep.values()):
+        parts = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
+        overrides = row.overrides | dict(zip(sweep, values, strict=True))
+        name = ", ".join([*filter(None, [row.name]), *parts])
+        own = "-".join([row.id, *parts]).replace(" ", "")
+        rows.append(replace(row, name=name, overrides=overrides, id=own))
+    return rows
+
+
+def of_lines(spec: TableSpec, axis: str) -> dict[Row, list[Row]]:
+    """The rows that there are of each line, where ``axis`` alone is swept."""
+    there = {row.id: row for row in spec.rows}
+    values = {axis: spec.sweep[axis]}
+    found = {line: [there[row.id] for row in swept(line, values) if row.id in there] for line in spec.lines}
+    return {line: rows for line, rows in found.items() if rows}

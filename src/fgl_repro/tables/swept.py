@@ -30,6 +30,12 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
     return rows
 
 
+def added(spec: TableSpec) -> tuple[str, ...]:
+    """Ids of the rows that a user has added, each line by its own one instead of those of its swept rows."""
+    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added})
+    return tuple(lines) if spec.lines else spec.added
+
+
 def of_lines(spec: TableSpec, axis: str) -> dict[Row, list[Row]]:
     """The rows that there are of each line, where ``axis`` alone is swept."""
     there = {row.id: row for row in spec.rows}

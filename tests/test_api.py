@@ -114,7 +114,7 @@ def test_candidates_run_first_where_the_protocol_tunes(fake: None, jobs: int) ->
         (lambda: fgl_repro.run(curves="some"), "runtime.curves=some is unknown"),
         (lambda: fgl_repro.sweep(jobs=0), "jobs=0 does nothing"),
         (lambda: fgl_repro.sweep(["local", "fedmine"]), "method=fedmine does not exist: choose from"),
-        (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: choose from"),
+        (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: 'fgl-table list' shows"),
         (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
         (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
         (lambda: fgl_repro.find("0123", **PLACE), "no run has a key that begins with '0123'"),

@@ -139,8 +139,8 @@ def test_a_published_run_without_curves_is_done_where_one_of_several_tables_need
     ("words", "said"),
     [
         (("run", "fedlog", "--datasets", "coral"), "no table of fedlog has what you narrow it to"),
-        (("run", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
-        (("publish", "fedlg"), "there is no table fedlg: choose from fedlog/1"),
+        (("run", "fedlg"), "there is no table fedlg: 'fgl-table list' shows those of fedlog,"),
+        (("publish", "fedlg"), "there is no table fedlg: 'fgl-table list' shows those of fedlog,"),
         (("show", "fig9", "--methods", "fedavg"), "fedlog/fig9 has no methods fedavg: choose from fedlog"),
         (
             ("run", "fedlog/1", "--launcher", "moon"),

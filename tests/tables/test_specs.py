@@ -263,6 +263,7 @@ def test_several_rows_keep_their_names_when_they_are_swept(tmp_path: Path) -> No
     assert {line.name: [row.id for row in own] for line, own in of_lines(narrow, "protocol.lr").items()} == {
         "b": ["fedlog-degree-lr=0.2"]
     }
+    assert two.narrow(methods=["fedlog-degree"]).rows == two.rows[2:], "a line is called by its id, too"
     lines = "\n".join(line for line in text.splitlines() if "fedlog-degree" not in line)
     one = parse(written(tmp_path, lines + "\nsweep: {protocol.lr: [0.1, 0.2]}\n", "one"))
     assert [row.name for row in one.rows] == ["lr = 0.1", "lr = 0.2"], "what is swept is enough to tell them apart"

@@ -292,7 +292,7 @@ def test_rerun(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "table77"), "there is no table table77: choose from fedlog/1"),
+        (("run", "table77"), "there is no table table77: 'fgl-table list' shows those of fedlog,"),
         (("show", "table1", "--datasets", "coral"), "choose from cora"),
         (("show", "table1", "--protocol", "best"), "choose from fedlog"),
         (("run", "table1", "--jobs", "0"), "at least 1"),

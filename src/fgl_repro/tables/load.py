@@ -30,8 +30,8 @@ from fgl_repro.tables.swept import with_lines
 T = TypeVar("T")
 
 PAPER = "_paper.yaml"
-GIVEN = ("path", "display", "added", "lines")
-"""What a table has from its place, its paper and the command line."""
+GIVEN = ("path", "display", "added", "lines", "line")
+"""What a table and its rows have from their place, their paper and the command line."""
 OF_ERRORS = (ACCURACY, "bars", "curves", "ranks", "sensitivity", "variants")
 """Kinds that can tell numbers of which less is better."""
 PARTS: dict[Any, type[Any]] = {"rows": Row, "panels": Panel, "reference": Printed}
@@ -98,7 +98,9 @@ def load(name: str) -> TableSpec:
     by_short = {_short(full): path for full, path in found.items()}
     path = by_short.get(_short(name)) or by_short.get("fedlog" + _short(name))
     if path is None:
-        raise UserError(f"there is no table {name}: choose from {', '.join(found)}.")
+        near = [full for full in found if full.startswith(f"{name.partition('/')[0]}/")]
+        known = f"choose from {', '.join(near)}" if near else f"'fgl-table list' shows those of {', '.join(papers())}"
+        raise UserError(f"there is no table {name}: {known}.")
     return parse(path)
 
 

@@ -75,7 +75,7 @@ class Row(Entries):
 
     ``id``, ``fedpub-release`` unless the yaml says otherwise, is what ``--methods`` and results call it; it tells apart
     rows of one method and variant that differ in other overrides. ``model`` is the row's own, where the table's cannot
-    carry its method.
+    carry its method. ``line`` is the id of the yaml's row that was swept into this one, and others.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Row(Entries):
     overrides: dict[str, Any] = field(default_factory=dict, hash=False)
     id: str = ""
     model: Annotated[str, _option("model")] | None = None
+    line: str = ""
 
     def __post_init__(self) -> None:
         usual = f"{self.method}-{self.variant}" if self.variant else self.method
@@ -330,7 +331,7 @@ class TableSpec(Entries):
     @property
     def axes(self) -> dict[str, Sequence[Any]]:
         """What ``narrow`` can keep of each axis."""
-        methods = {row.method for row in self.rows} | {row.id for row in self.rows}
+        methods = {name for row in self.rows for name in (row.method, row.id, row.line) if name}
         return {"datasets": self.datasets, "clients": self.clients, "methods": sorted(methods), "seeds": self.seeds}
 
     def narrow(
@@ -354,7 +355,7 @@ class TableSpec(Entries):
             datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
             clients=tuple(k for k in self.clients if not clients or k in clients),
             seeds=tuple(s for s in self.seeds if not seeds or s in seeds),
-            rows=tuple(r for r in self.rows if not methods or r.method in methods or r.id in methods),
+            rows=tuple(r for r in self.rows if not methods or {r.method, r.id, r.line} & {*methods}),
             absent={d: reason for d, reason in self.absent.items() if not datasets},
         )
 

@@ -26,7 +26,7 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
         overrides = row.overrides | dict(zip(sweep, values, strict=True))
         name = ", ".join([*filter(None, [row.name]), *parts])
         own = "-".join([row.id, *parts]).replace(" ", "")
-        rows.append(replace(row, name=name, overrides=overrides, id=own))
+        rows.append(replace(row, name=name, overrides=overrides, id=own, line=row.id))
     return rows
 
 

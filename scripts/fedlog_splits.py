@@ -26,8 +26,8 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
+from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.spec import spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,7 +28,7 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import label
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
-from fgl_repro.tables.spec import ACCURACY
+from fgl_repro.tables.entries import ACCURACY
 
 __all__ = ["Run", "Sweep", "announce", "find", "records", "run", "search", "sweep", "table"]
 

@@ -15,19 +15,20 @@ from fgl_repro.data.catalog import NAMES, printed_as
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import agreement, artifact, compare, findings, reference, report, spec, verdict
+from fgl_repro.tables import agreement, artifact, compare, entries, findings, reference, report, verdict
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load, parse
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Stat
+from fgl_repro.tables.spec import TableSpec
 from support import helpers
 
 LEVELS = {"fedvn-release": 0.50, "fedbn-release": 0.52, "local": 0.56, "fedavg-release": 0.72}
 """Printed are .4947, .5129, .5442 and .6235."""
 
 
-def zinc(**changes: object) -> spec.TableSpec:
+def zinc(**changes: object) -> TableSpec:
     """The table of ZINC, its rows those that have a level."""
     return replace(load("fedvn/1_zinc").narrow(methods=list(LEVELS)), **changes)
 
@@ -229,8 +230,8 @@ def test_shares_and_errors_are_not_taken_for_each_other(archive: Archive, tmp_pa
 
 
 def test_the_name_of_a_rebuild_says_so_and_still_finds_its_printed_number(archive: Archive) -> None:
-    assert [name for name in NAMES if spec.spelled(name) != printed_as(name)] == ["cmnist_color", "sst2_length"]
-    assert spec.place("sst2_length", 7) == "SST2/Length (rebuild), 7 clients"
+    assert [name for name in NAMES if entries.spelled(name) != printed_as(name)] == ["cmnist_color", "sst2_length"]
+    assert entries.place("sst2_length", 7) == "SST2/Length (rebuild), 7 clients"
     for name in ("fedvn/1", "fedvn/1_sst2", "fedvn/1_zinc", "fedvn/2"):
         assert all(reference.of(cell) for cell in load(name).cells())
     made = artifact.make(load("fedvn/2"), "fedvn", archive)

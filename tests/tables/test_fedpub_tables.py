@@ -18,10 +18,10 @@ from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.fl.metrics import measure
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact, reference
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import at_rounds, common, facts, subgraphs
 from fgl_repro.tables.load import load
 from fgl_repro.tables.results import decimal
-from fgl_repro.tables.spec import Cell
 from support import helpers
 
 NOTHING = RecordStore("does-not-exist")

@@ -13,9 +13,10 @@ from fgl_repro.config import key_of
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact, reference, report
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common, owners
 from fgl_repro.tables.load import load
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import REPRODUCED
 from support import helpers
 from support.helpers import composed

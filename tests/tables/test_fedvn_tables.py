@@ -8,8 +8,8 @@ import pytest
 
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.load import load
-from fgl_repro.tables.spec import Cell
 from support import helpers
 
 

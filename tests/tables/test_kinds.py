@@ -12,10 +12,11 @@ import pytest
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, reference
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import bytes as traffic
 from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to
 from fgl_repro.tables.load import load
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 from support import helpers
 from support.worlds import build
 

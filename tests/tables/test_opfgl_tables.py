@@ -9,10 +9,10 @@ import pytest
 
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import costs
 from fgl_repro.tables.load import load
 from fgl_repro.tables.results import Stat
-from fgl_repro.tables.spec import Cell
 from support import helpers
 
 

@@ -17,8 +17,9 @@ from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.artifact import make, place
+from fgl_repro.tables.entries import ACCURACY, Cell, Row
 from fgl_repro.tables.load import load, names, parse
-from fgl_repro.tables.spec import ACCURACY, Cell, Row, TableSpec
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import of_lines, swept
 
 NAMES = names()

@@ -15,9 +15,10 @@ from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import accuracy
 from fgl_repro.tables.load import load, parse
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 from support import helpers
 from support.candidates import record_candidates, tuned
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from fgl_repro.config import options
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.tables.spec import Row, TableSpec
+from fgl_repro.tables.entries import Row
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import with_lines
 
 

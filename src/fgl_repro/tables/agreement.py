@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from fgl_repro.tables import reference
+from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Grid, Stat
-from fgl_repro.tables.spec import Cell, Panel
 
 TOLERANCE = 0.02  # two points agree whatever the stds are
 POOLED_STDS = 2.0

@@ -11,9 +11,10 @@ import numpy as np
 from fgl_repro.data.catalog import NAMES, facts, rebuilds
 from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
-from fgl_repro.tables.spec import ACCURACY, Cell, Panel, TableSpec, place, spelled
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,
     LEVEL,

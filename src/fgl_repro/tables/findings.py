@@ -51,9 +51,9 @@ from fgl_repro.runs.packed import Packed
 from fgl_repro.runs.record import Record
 from fgl_repro.tables import columns, compare, pictures
 from fgl_repro.tables.agreement import COUNTED
+from fgl_repro.tables.entries import ACCURACY, spelled
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import ACCURACY, spelled
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
 CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)

@@ -18,9 +18,10 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place, spelled
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.results import Grid, Stat
-from fgl_repro.tables.spec import ACCURACY, Cell, Panel, Row, TableSpec, place, spelled
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 
 ENOUGH = 5

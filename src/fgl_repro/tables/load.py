@@ -24,7 +24,8 @@ from fgl_repro.config import folders as config_folders
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
-from fgl_repro.tables.spec import ACCURACY, Panel, Printed, Row, TableSpec
+from fgl_repro.tables.entries import ACCURACY, Panel, Printed, Row
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import with_lines
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.fl.metrics import METRICS
-from fgl_repro.tables.spec import Cell, Panel
+from fgl_repro.tables.entries import Cell, Panel
 
 SUSPECT = "suspect"
 """With which the note of a number begins that is taken for a misprint."""

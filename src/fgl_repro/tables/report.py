@@ -15,8 +15,9 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import agreement, compare, reference, results, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
+from fgl_repro.tables.entries import Cell, Panel, Row
 from fgl_repro.tables.results import ROUNDS, Grid, grid_text
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 CORES = 2
 

@@ -23,7 +23,8 @@ from fgl_repro.runs import tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
-from fgl_repro.tables.spec import Cell, Panel, TableSpec
+from fgl_repro.tables.entries import Cell, Panel
+from fgl_repro.tables.spec import TableSpec
 
 Selection = Literal["best", "last"]
 ROUND = {"best_validation": "best", "last": "last"}

@@ -1,148 +1,27 @@
 """A paper's table or figure as data, and the grid of runs that it asks for.
 
-The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files. The fields of
-these classes are the entries of ``conf/table``, and their types are what pydantic checks when one is read.
+The grid is expanded here and not by Hydra, which mishandles several experiments with sweeps in files. The fields are
+the entries of ``conf/table``, as are those of :mod:`fgl_repro.tables.entries`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from fgl_repro.config import Config, assembled, copied, options, read, unchecked
+from fgl_repro.config import Config, assembled, copied, read, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.data.catalog import printed_as, rebuilt
 from fgl_repro.federation.settings import Setting
 from fgl_repro.fl.metrics import METRICS, Metric
-
-ACCURACY = "accuracy"
-
-T = TypeVar("T")
-
-
-def _among(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Refuses a word that is none of ``names()``."""
-
-    def known(word: str) -> str:
-        if word not in names():
-            raise ValueError(f"choose from {', '.join(names())}")
-        return word
-
-    return AfterValidator(known)
-
-
-def _option(group: str) -> AfterValidator:
-    return _among(lambda: options(group))
-
-
-def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    if not values or len(set(values)) < len(values):
-        raise ValueError("give at least one, each once")
-    return values
-
-
-Several = Annotated[tuple[T, ...], AfterValidator(_distinct)]
-Whole = Annotated[int, Field(strict=True)]
-
-
-def spelled(dataset: str) -> str:
-    """A data set's name wherever a number of ours stands: as papers print it, but that of a rebuild says so."""
-    return f"{printed_as(dataset)}{' (rebuild)' if rebuilt(dataset) else ''}"
-
-
-def place(dataset: str, clients: int) -> str:
-    """``Cora, 3 clients``: a column of a table."""
-    return f"{spelled(dataset)}, {clients} clients"
-
-
-class Entries:
-    """What a yaml says; it may say nothing else."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True)
-class Row(Entries):
-    """A method as one line of the table. ``name`` is the paper's spelling, by which the printed number is found.
-
-    ``id``, ``fedpub-release`` unless the yaml says otherwise, is what ``--methods`` and results call it; it tells apart
-    rows of one method and variant that differ in other overrides. ``model`` is the row's own, where the table's cannot
-    carry its method. ``line`` is the id of the yaml's row that was swept into this one, and others.
-    """
-
-    name: str
-    method: Annotated[str, _option("method")]
-    overrides: dict[str, Any] = field(default_factory=dict, hash=False)
-    id: str = ""
-    model: Annotated[str, _option("model")] | None = None
-    line: str = ""
-
-    def __post_init__(self) -> None:
-        usual = f"{self.method}-{self.variant}" if self.variant else self.method
-        object.__setattr__(self, "id", self.id or usual)
-
-    @property
-    def variant(self) -> str:
-        """Version of the method, where the row names one."""
-        return str(self.overrides.get("method.variant", ""))
-
-    @property
-    def label(self) -> str:
-        """``FED-PUB (release)``: what tables print, so that the version that ran is always in sight."""
-        return f"{self.name} ({self.variant})" if self.variant else self.name
-
-
-@dataclass(frozen=True)
-class Printed(Entries):
-    """Where the printed numbers of a panel are.
-
-    Attributes:
-        file: Tidy CSV below ``fgl_repro/tables/reference``.
-        setting: Value of its ``setting`` column; empty: the panel's probe.
-        rows: Its column by which a row's name is found: ``method``, ``variant``, or both as ``method+variant``.
-        metric: Value of its ``metric`` column.
-    """
-
-    file: str
-    setting: str = ""
-    rows: str = "method"
-    metric: str = ACCURACY
-
-
-@dataclass(frozen=True)
-class Panel(Entries):
-    """A part of a table with one probe of one setting; ``name`` as printed, e.g. ``2a``.
-
-    Attributes:
-        metric: What its numbers are means of; empty: the table's.
-        model: Its own option of ``conf/model``; a row's comes first.
-    """
-
-    name: str
-    title: str
-    setting: Annotated[str, _option("setting")]
-    probe: str
-    reference: Printed | None = None
-    metric: Annotated[str, _among(lambda: ("", *METRICS))] = ""
-    model: Annotated[str, _option("model")] | None = None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number of a table, before it is averaged over seeds."""
-
-    panel: Panel
-    row: Row
-    dataset: str
-    clients: int
+from fgl_repro.tables.entries import ACCURACY, Cell, Entries, Panel, Row, Several, Whole, among, option_of, spelled
 
 
 @dataclass(frozen=True)
@@ -171,17 +50,17 @@ class TableSpec(Entries):
     path: Path
     display: str
     title: str
-    datasets: Several[Annotated[str, _option("dataset")]]
+    datasets: Several[Annotated[str, option_of("dataset")]]
     clients: Several[Annotated[Whole, Field(ge=1)]]
     seeds: Several[Annotated[Whole, Field(ge=0)]]
-    partitioner: Annotated[str, _option("partitioner")]
-    protocols: Several[Annotated[str, _option("protocol")]]
+    partitioner: Annotated[str, option_of("partitioner")]
+    protocols: Several[Annotated[str, option_of("protocol")]]
     rows: tuple[Row, ...] = ()
     panels: tuple[Panel, ...] = ()
     kind: str = ACCURACY
-    metric: Annotated[str, _among(lambda: METRICS)] = ACCURACY
+    metric: Annotated[str, among(lambda: METRICS)] = ACCURACY
     format: Literal["percent", "fraction"] = "percent"
-    model: Annotated[str, _option("model")] = "auto"
+    model: Annotated[str, option_of("model")] = "auto"
     columns: Literal["clients", "panels"] = "clients"
     sweep: dict[str, list[Any]] = field(default_factory=dict, hash=False)
     lines: tuple[Row, ...] = ()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from fgl_repro.tables.spec import Row, TableSpec
+from fgl_repro.tables.entries import Row
+from fgl_repro.tables.spec import TableSpec
 
 
 def with_lines(spec: TableSpec, lines: Sequence[Row]) -> TableSpec:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
+from fgl_repro.tables.entries import place
 from fgl_repro.tables.results import ROUNDS, Grid
-from fgl_repro.tables.spec import TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgl_repro.tables import agreement, reference
+from fgl_repro.tables.entries import Cell, Panel, spelled
 from fgl_repro.tables.results import Grid
-from fgl_repro.tables.spec import Cell, Panel, spelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

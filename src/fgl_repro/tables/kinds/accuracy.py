@@ -10,9 +10,10 @@ from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, leaderboard, results
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place, spelled
+from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

@@ -15,10 +15,11 @@ from fgl_repro.data.catalog import printed_as
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,12 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.kinds.curves import curve
 from fgl_repro.tables.results import columns_of, decimal
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

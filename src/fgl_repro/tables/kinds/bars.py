@@ -10,10 +10,11 @@ from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import accuracy
 from fgl_repro.tables.results import Grid, grid_text
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,11 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.results import columns_of, decimal
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 DIRECTIONS = ("up", "down")
 METRIC = "communication_cost"

@@ -12,13 +12,14 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import Cell, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.kinds.one_client import Counts, counted
 from fgl_repro.tables.results import ROUND, Stat, columns_of, grid_text, signed
-from fgl_repro.tables.spec import Cell, Row, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,9 +18,10 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import ACCURACY, Cell, place
 from fgl_repro.tables.remembered import remembered, version_of_code
 from fgl_repro.tables.results import Stat, grid_text
-from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
 

@@ -18,12 +18,13 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, grid_text
-from fgl_repro.tables.spec import Cell, Row, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,10 @@ from fgl_repro.federation.world import World
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import place
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 SPLITS = ("train", "valid", "test", "unseen_node", "missing_class")
 SUMS = {"own nodes": ("train", "valid", "test"), "new nodes": ("unseen_node", "missing_class")}

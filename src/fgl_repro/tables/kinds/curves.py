@@ -16,11 +16,12 @@ from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, place, spelled
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
-from fgl_repro.tables.spec import Cell, Panel, TableSpec, place, spelled
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

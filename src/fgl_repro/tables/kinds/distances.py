@@ -13,9 +13,10 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import columns_of, decimal, grid_text
-from fgl_repro.tables.spec import TableSpec, place, spelled
+from fgl_repro.tables.spec import TableSpec
 
 GRAPHS = ("mended", "original")
 

@@ -9,9 +9,10 @@ from fgl_repro.federation.partitioners.environment import Environment
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import grid_text
-from fgl_repro.tables.spec import TableSpec, spelled
+from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

@@ -17,11 +17,12 @@ from fgl_repro.tables import beside, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.results import Stat, columns_of, decimal
-from fgl_repro.tables.spec import ACCURACY, Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

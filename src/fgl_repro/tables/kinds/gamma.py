@@ -8,10 +8,11 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

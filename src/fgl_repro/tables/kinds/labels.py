@@ -13,10 +13,11 @@ import numpy as np
 from fgl_repro.config import Config
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import ROUND, decimal, grid_text
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,10 @@ from typing import Any
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import decimal, grid_text
-from fgl_repro.tables.spec import TableSpec, spelled
+from fgl_repro.tables.spec import TableSpec
 
 GLOBAL = ("n_classes", "n_nodes", "n_edges")
 OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")

@@ -20,10 +20,11 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import ROUND, decimal, grid_text, round_name
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,11 +12,12 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import beside, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.beside import Pair
+from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.results import Stat, columns_of, decimal
-from fgl_repro.tables.spec import Cell, TableSpec
+from fgl_repro.tables.spec import TableSpec
 
 ROUNDS, COST = "rounds_to_reach_0.8", "communication_cost_to_reach_0.8"
 

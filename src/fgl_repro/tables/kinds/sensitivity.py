@@ -16,11 +16,12 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import bars, common
 from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
-from fgl_repro.tables.spec import Cell, Panel, Row, TableSpec
+from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import of_lines, swept
 
 Results = dict[Cell, Result]

@@ -13,9 +13,10 @@ from fgl_repro.fl.metrics import jensen_shannon
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.results import decimal, grid_text
-from fgl_repro.tables.spec import TableSpec, spelled
+from fgl_repro.tables.spec import TableSpec
 
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
 

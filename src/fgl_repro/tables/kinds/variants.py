@@ -13,8 +13,9 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, reference, results
 from fgl_repro.tables.agreement import difference
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.entries import Cell, Panel, place
 from fgl_repro.tables.results import ROUNDS, Stat, cell_text, columns_of, decimal, grid_text
-from fgl_repro.tables.spec import Cell, Panel, TableSpec, place
+from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:

@@ -357,7 +357,8 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
 def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different(protocol: str, seed: int) -> None:
     keys = []
     tuned = [spec for spec in map(load, names()) if protocol in spec.protocols]
-    for cell, table in {cell.row.method: (cell, spec) for spec in tuned for cell in spec.cells()}.values():
+    every = {(cell.row.method, cell.dataset): (cell, spec) for spec in tuned for cell in spec.cells()}
+    for cell, table in every.values():
         found = tuning.candidates(table.config(cell, protocol, 2))
         assert {c.seed for c in found} == {seed}
         keys.append([key_of(c) for c in found])

@@ -100,6 +100,17 @@ def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -
     assert list(unseen.get_ydata()) == pytest.approx([43.0, 46.0])
 
 
+def test_one_point_of_what_is_swept_is_no_drawing(store: RecordStore, tmp_path: Path) -> None:
+    spec = load("fig9")
+    record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=5.0"))
+    artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path)
+    assert {path.suffix for path in tmp_path.glob("figure_9.*")} == {".csv", ".png", ".svg"}
+    few = RecordStore(tmp_path / "few")
+    record_all(spec, few, ("fedlog-release-threshold=3.0",))
+    artifact.write(artifact.make(spec, "fedlog", Archive(few, {})), tmp_path)
+    assert {path.suffix for path in tmp_path.glob("figure_9.*")} == {".csv", ".md"}, "the old drawing is gone, too"
+
+
 def test_swept_methods_are_a_line_each(store: RecordStore) -> None:
     spec = load("fedvn/figrates")
     for cell in spec.cells():

@@ -11,6 +11,7 @@ from fgl_repro.cli import request
 from fgl_repro.config import GROUPS, build, key_of, science
 from fgl_repro.core import registry as scan
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.catalog import printed_as
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
 from fgl_repro.tables import reference
@@ -102,7 +103,8 @@ def test_kind_exists_and_printed_numbers_are_found(spec: TableSpec) -> None:
 def without_number(cell: Cell) -> bool:
     """Whether the paper prints a word (out of memory) where the number of a cell would stand."""
     assert cell.panel.reference
-    said = {"dataset": cell.dataset, "n_clients": str(cell.clients), "metric": cell.panel.reference.metric, "value": ""}
+    named = printed_as(cell.dataset).lower()
+    said = {"dataset": named, "n_clients": str(cell.clients), "metric": cell.panel.reference.metric, "value": ""}
     lines = reference.lines(cell.panel.reference.file)
     found = [line for line in lines if all(line[name].lower() == text for name, text in said.items())]
     return any(line["method"] == cell.row.name and line["note"].startswith(("OOM", "N/A")) for line in found)

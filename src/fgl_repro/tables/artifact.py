@@ -128,7 +128,7 @@ def _is_number(text: str) -> bool:
 
 
 def write(artifact: Artifact, folder: Path) -> list[Path]:
-    """Text files and drawings into ``folder``; returns them."""
+    """Text files and drawings into ``folder``; returns them. A page or drawing that it no longer has is removed."""
     spec = artifact.spec
     for name, text in artifact.texts.items():
         write_atomic(folder / name, text)
@@ -141,4 +141,7 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         title = f"{spec.full_title}\nprotocol {artifact.protocol}, {shown} over {seeds}"
         kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
-    return [*(folder / name for name in artifact.texts), *drawn]
+    written = [*(folder / name for name in artifact.texts), *drawn]
+    for old in {folder / f"{spec.stem}.{kind}" for kind in ("md", "png", "svg")}.difference(written):
+        old.unlink(missing_ok=True)
+    return written

@@ -7,10 +7,11 @@ swept is averaged over, seed by seed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Source
@@ -23,6 +24,9 @@ from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import of_lines, swept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Results = dict[Cell, Result]
 
@@ -41,11 +45,18 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     ]
     longest, label = max(drawn.values(), key=len), str(spec.option("label"))
     across = [str(row.overrides[axis]) for row in longest]
-    return Content(
-        rows,
-        bars.body(points),
-        *tables.tally(points),
-        draw=lambda figure: bars.draw(figure, points, charts.band, series, across, label),
+
+    def draw(figure: Figure) -> None:
+        bars.draw(figure, points, charts.band, series, across, label)
+
+    return Content(rows, bars.body(points), *tables.tally(points), draw=draw if _has_line(points) else None)
+
+
+def _has_line(points: Grid) -> bool:
+    """Whether there are two points that a line could join: one alone says nothing of what is swept."""
+    known = [cell for cell, result in points.results.items() if result.best or result.last]
+    return any(
+        two > 1 for two in Counter((cell.panel, cell.row.line, cell.dataset, cell.clients) for cell in known).values()
     )
 
 

@@ -296,7 +296,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("logger.mode=sometimes", "choose offline, online or disabled"),
         ("method.variant=best", "method.variant=best is unknown: choose release or paper."),
         ("experiment=none", "experiment=none does not exist: choose from "),
-        ("hydra/launcher=slurm", "pip install 'fgl_repro[launchers]'"),
+        ("hydra/launcher=slurm", "pip install -c constraints.txt -e '.[launchers]'"),
         ("protocol.tuning={seed:0}", "protocol.tuning.seed is not there to be changed: write + before its name"),
         ("hydra.job.env_set.FOO=1", "is not there to be changed: write + before its name"),
         ("~seed", "seed belongs to every run and cannot be removed: leave ~seed out."),

@@ -15,8 +15,10 @@ from fgl_repro.cli import data as cli
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
 from fgl_repro.data import NAMES, facts, load, process
+from fgl_repro.data.graph import Graph
 from fgl_repro.data.graphs import GraphDataset, disjoint_union, extra
 from fgl_repro.data.graphset import GraphSet
+from fgl_repro.data.parts import parts
 from fgl_repro.data.sources import motif, sst2
 
 WORDS = sst2.Words
@@ -144,8 +146,21 @@ def test_graphs_have_one_form(given: dict[str, str]) -> None:
         Chains(**given)
 
 
+def test_parts_are_environments_or_classes() -> None:
+    first, second = parts(chains())
+    assert first == {"environment": 0, "graphs": 2, "nodes": 2.0, "edges": 1.0, "class 0": 0.5, "class 1": 0.5}
+    assert (second["nodes"], second["edges"]) == (3.0, 2.0)
+    assert [line["target"] for line in parts(molecules())] == [-0.25, 2.5]
+    links = sp.csr_matrix(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=np.float32))
+    three = Graph("three", sp.csr_matrix((3, 1)), links, np.array([0, 0, 2]), 3, np.arange(3, dtype=np.int32))
+    assert parts(three)[0] == {"class": 0, "nodes": 2, "share": pytest.approx(2 / 3), "degree": 1.5}
+    assert [line["nodes"] for line in parts(three)] == [2, 0, 1]
+
+
 def test_missing_extra_is_one_sentence() -> None:
-    with pytest.raises(UserError, match=r"zinc needs nowhere, which is not installed: pip install 'fgl_repro\[mol\]'"):
+    with pytest.raises(
+        UserError, match=r"zinc needs nowhere, which is not installed: pip install -c constraints.txt -e '\.\[mol\]'"
+    ):
         extra("nowhere.to.be.found", "mol", "zinc")
 
 
@@ -171,7 +186,7 @@ def test_what_a_data_set_is_made_with_is_asked_for(
     assert cli.main(["fetch", name, "--cache", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert f"{name} needs {module.partition('.')[0]}, which is not installed" in told
-    assert f"pip install 'fgl_repro[{brought_by}]'." in told
+    assert f"pip install -c constraints.txt -e '.[{brought_by}]'." in told
     assert told.count("\n") == 1
 
 
@@ -188,6 +203,10 @@ def test_command_line_counts_graphs(folder: Path, capsys: pytest.CaptureFixture[
     assert "OK motif_size: fingerprint aaa6649db2cf (graphs)" in capsys.readouterr().out
     assert cli.main(["fetch", "motif_size", "--features", "row", "--cache", str(folder)]) == 2
     assert "is not for motif_size" in capsys.readouterr().err
+    assert cli.main(["show", "motif_size", "--cache", str(folder)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [head.strip() for head in shown[2].split("|")[1:5]] == ["environment", "graphs", "nodes", "edges"]
+    assert "|             3 |     3000 |  39.223 |  53.515 |" in "\n".join(shown)
     assert cli.main(["list", "--cache", str(folder)]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines["motif_size"] == ["683883", "912107", "1", "3", "24000", "graphs"]

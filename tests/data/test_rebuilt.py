@@ -12,6 +12,7 @@ import pytest
 from fgl_repro.core.registry import option
 from fgl_repro.data import download, facts, load
 from fgl_repro.data.graphset import GraphSet
+from fgl_repro.data.parts import environments
 from fgl_repro.data.sources import cmnist, sst2, zinc
 
 # Means over the graphs of each environment: nodes, and for ZINC the number to predict.
@@ -20,6 +21,8 @@ NODES = {
     "cmnist_color": [75.0] * 5,
     "sst2_length": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
 }
+POSITIVE = [0.524, 0.615, 0.623, 0.599, 0.587, 0.581, 0.571]
+"""Share of positive phrases of each length, before random ones are left out."""
 TARGETS = [-2.3, -2.9, -2.5, -3.0, -2.6, -2.3, -1.3, -1.6, -2.6, -2.2]
 
 
@@ -67,10 +70,12 @@ def test_environments_are_those_of_the_benchmark(name: str, cached: Callable[[st
         assert targets == pytest.approx(TARGETS, abs=0.4)  # of 200 molecules each: three standard errors
         assert graphs.targets.std() == pytest.approx(1.91, abs=0.1)
         assert graphs.bonds.shape == (graphs.links.nnz, 3)
+        assert graphs.links.nnz / len(sizes) == pytest.approx(49.8, abs=0.15), "each link from both ends"
         assert (graphs.bonds < np.array(graphs.bond_fields)).all()
     elif name == "sst2_length":
         assert (sizes == where + 1).all()
         assert graphs.links.nnz == 2 * (sizes - 1).sum(), "trees"
+        assert [line["class 1"] for line in environments(graphs)] == pytest.approx(POSITIVE, abs=0.006)
     else:
         assert graphs.links.nnz / len(sizes) == pytest.approx(1393, abs=0.5)
         assert (np.asarray(abs(graphs.inner).sum(0)).ravel() > 0).all()

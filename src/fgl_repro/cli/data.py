@@ -1,4 +1,4 @@
-"""``fgl-data``: which graphs there are, fetch them beforehand, check the files."""
+"""``fgl-data``: which graphs there are, fetch them beforehand, see what they consist of, check the files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _main(argv: Sequence[str] | None) -> int:
         return 0
     if options.command == "list":
         return _list(options.cache)
-    action = _fetch if options.command == "fetch" else _check
+    action = {"fetch": _fetch, "show": _show, "check": _check}[options.command]
     names = [name for given in options.names for name in (NAMES if given == "all" else (given,))]
     return max(exit_status("fgl-data", partial(action, name, options)) for name in names)
 
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     completion.add(commands, "fgl-data")
     commands.add_parser("fetch", parents=[named, shared], help="put processed graphs into the cache")
+    commands.add_parser("show", parents=[named, shared], help="count classes or, of graphs of a set, environments")
     commands.add_parser("check", parents=[named, shared], help="verify raw files and the graph's contents")
     return parser
 
@@ -96,6 +97,20 @@ def _list(cache: Path) -> int:
 def _fetch(name: str, options: argparse.Namespace) -> int:
     dataset = _dataset(name, options.features)
     print(f"{name}: {_described(dataset.load(options.cache))} ({dataset.form}){_rebuilt(name)}")
+    return 0
+
+
+def _show(name: str, options: argparse.Namespace) -> int:
+    from tabulate import tabulate
+
+    from fgl_repro.data.parts import parts
+
+    dataset = _dataset(name, options.features)
+    found = parts(dataset.load(options.cache))
+    body = [[str(v) if isinstance(v, int) else f"{v:.3f}" for v in line.values()] for line in found]
+    right = ["right"] * len(found[0])
+    print(f"{name} ({dataset.form}){_rebuilt(name)}\n")
+    print(tabulate(body, list(found[0]), tablefmt="pipe", disable_numparse=True, colalign=right), end="\n\n")
     return 0
 
 

@@ -48,7 +48,11 @@ def _missing(named: str, available: list[str], said: str) -> str:
     names = options(group) or sorted(name for name in available if not name.startswith("_"))
     where = re.match(r"In '([^']+)'", said)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
-    plugins = "; further ones come with pip install 'fgl_repro[launchers]'" if group.startswith("hydra/") else ""
+    plugins = (
+        "; further ones come with pip install -c constraints.txt -e '.[launchers]'"
+        if group.startswith("hydra/")
+        else ""
+    )
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
     return f"{group}={option} does not exist{inside}: {choose}{plugins}."
 

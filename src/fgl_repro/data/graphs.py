@@ -119,5 +119,6 @@ def extra(module: str, name: str, needed_by: str) -> Any:
         return import_module(module)
     except ImportError:
         raise UserError(
-            f"{needed_by} needs {module.partition('.')[0]}, which is not installed: pip install 'fgl_repro[{name}]'."
+            f"{needed_by} needs {module.partition('.')[0]}, which is not installed: "
+            f"pip install -c constraints.txt -e '.[{name}]'."
         ) from None

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import Views
 
+NORM = GAIN, SHIFT = "gain", "shift"
+"""What a batch norm's tensors are called, before the number of their layer."""
 BONDS = (5, 6, 2)
 """Categories of links in molecules: kind, stereo, conjugated."""
 
@@ -97,7 +99,7 @@ class GIN:
     @staticmethod
     def normalises(name: str) -> bool:
         """Whether a tensor belongs to a batch norm."""
-        return name.rstrip("0123456789").endswith(("gain", "shift"))
+        return name.rstrip("0123456789").endswith(NORM)
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> GraphsView:
         """The insides of the graphs ``rows``."""
@@ -122,7 +124,7 @@ class GIN:
         """One convolution and what follows it, ``[n, H]``."""
 
         def normed(rows: Tensor, name: str, relu: bool) -> Tensor:
-            return batch_norm(rows, params[f"{name}gain{layer}"], params[f"{name}shift{layer}"], view.groups, relu)
+            return batch_norm(rows, params[f"{name}{GAIN}{layer}"], params[f"{name}{SHIFT}{layer}"], view.groups, relu)
 
         if view.bonds is None:
             values = values + view.links(values)
@@ -163,4 +165,4 @@ def affine(kind: str, layer: int, width: int, to: int, rng: Generator) -> Params
 
 def norm(kind: str, layer: int, width: int) -> Params:
     """Weights of a batch norm at the start."""
-    return {f"{kind}gain{layer}": torch.ones(width), f"{kind}shift{layer}": torch.zeros(width)}
+    return {f"{kind}{GAIN}{layer}": torch.ones(width), f"{kind}{SHIFT}{layer}": torch.zeros(width)}

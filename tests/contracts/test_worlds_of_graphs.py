@@ -96,12 +96,15 @@ CORA = {"dataset": "cora", "partitioner": "louvain"}
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"dataset": "cora"}, "partitioner=environment is for data sets of graphs, and dataset=cora asks about nodes"),
+        ({"dataset": "cora"}, "dataset=cora asks about nodes, which partitioner=environment is not for: choose part"),
         (CORA | {"model": "gin"}, "model=gin predicts something about a graph, dataset=cora asks about a node"),
-        (CORA | {"method": "fedvn"}, "method=fedvn is for data sets of graphs, and dataset=cora asks about nodes"),
-        ({"partitioner": "metis"}, "partitioner=metis is for data sets of nodes, and dataset=motif_basis asks about"),
-        ({"setting": "unseen_node"}, "setting=closed_set is for data sets of nodes"),
-        ({"method": "fedgta"}, "method=fedgta is for data sets of nodes"),
+        (CORA | {"method": "fedvn"}, "asks about nodes, which method=fedvn is not for: choose method from coboost, "),
+        ({"partitioner": "metis"}, "asks about graphs, which partitioner=metis is not for: .*, environment, "),
+        ({"setting": "unseen_node"}, "which setting=closed_set is not for: choose setting from plain"),
+        (
+            {"method": "fedgta", "setting": "unseen_node"},
+            "which method=fedgta and setting=closed_set are not for: choose method from .*; setting from plain",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(change: dict[str, str], told: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from omegaconf import MISSING
 
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.federation.partitioners import Partitioner
@@ -116,16 +117,23 @@ def check(config: Config) -> Config:
     return config
 
 
+def _for_unit(axis: str, unit: str) -> list[str]:
+    """Options that are for data sets which ask about nodes, or about graphs."""
+    return sorted(name for name, option in registry.options(axis).items() if unit in option.units)
+
+
 def _of_one_unit(config: Config) -> None:
     """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
     unit = config.dataset.unit
-    for axis in ("method", "partitioner", "setting"):  # a method's own model follows from it
-        option = getattr(config, axis)
-        if unit not in option.units:
-            raise UserError(
-                f"{axis}={option.name} is for data sets of {' or '.join(f'{each}s' for each in option.units)}, "
-                f"and dataset={config.dataset.name} asks about {unit}s: choose another."
-            )
+    chosen = {axis: getattr(config, axis) for axis in ("method", "partitioner", "setting")}  # a model follows from it
+    wrong = {axis: option for axis, option in chosen.items() if unit not in option.units}
+    if wrong:
+        named = " and ".join(f"{axis}={option.name}" for axis, option in wrong.items())
+        others = (f"{axis} from {', '.join(_for_unit(axis, unit))}" for axis in wrong)
+        raise UserError(
+            f"dataset={config.dataset.name} asks about {unit}s, which {named} {'are' if len(wrong) > 1 else 'is'} not "
+            f"for: choose {'; '.join(others)}."
+        )
     if config.model.unit != unit:
         raise UserError(
             f"model={config.model.name} predicts something about a {config.model.unit}, dataset={config.dataset.name} "

@@ -108,7 +108,7 @@ def lasting(record: Record) -> dict[str, Any]:
     return {name: value for name, value in record.as_json().items() if name not in PASSING}
 
 
-PASSING = ("checksum", "git", "peak_memory_mb", "seconds", "written")
+PASSING = ("checksum", "git", "peak_memory_mb", "resting_memory_mb", "seconds", "written")
 
 
 @pytest.mark.slow

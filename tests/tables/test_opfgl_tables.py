@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import linregress
 
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact
 from fgl_repro.tables.entries import Cell
-from fgl_repro.tables.kinds import costs
+from fgl_repro.tables.kinds import growth
 from fgl_repro.tables.load import load
-from fgl_repro.tables.results import Stat
 from support import helpers
 
 
@@ -62,35 +65,66 @@ def test_misprints_of_rare_classes_say_nothing(store: RecordStore) -> None:
     assert [row["silent"] for row in rows] == ["", "misprint", "misprint", "", "", ""]
 
 
-def test_costs_are_summed_over_phases_and_their_growth_is_fitted(store: RecordStore) -> None:
-    spec = load("opfgl/26").narrow(methods=["opfgl"])
-    cell = Cell(spec.panels[0], spec.rows[0], "cora", 10)
-    sent = {"statistics": {"up": {"mean": 2_000_000}}, "rounds": {"up": {"x": 500_000}, "down": {"x": 1_000_000}}}
-    store.save(helpers.record(spec.config(cell, "opfgl", 0), bytes=sent))
-    content = artifact.make(spec, "opfgl", store).content
-    (up, down) = (row for row in content.rows if row["value"])
-    assert (float(up["value"]), float(down["value"]), up["fitted"]) == (2.5, 1.0, "")
-    assert "class-wise statistics" in up["claim"]
-    assert (content.done, content.wanted) == (0, 12)
+SWEPT = ("dataset.nodes", "partitioner.clients", "dataset.dimensions")
 
 
-def test_seconds_of_the_server_are_told_apart_where_records_do(store: RecordStore) -> None:
-    spec = load("opfgl/27").narrow(methods=["opfgl"])
-    cell = Cell(spec.panels[0], spec.rows[0], "cora", 10)
-    for seed, seconds in ((0, {"train": 9.0, "total": 9.5, "server": 2.0}), (1, {"train": 8.0, "total": 9.0})):
-        store.save(helpers.record(spec.config(cell, "opfgl", seed), seconds=seconds))
-    rows = [row for row in artifact.make(spec, "opfgl", store).content.rows if row["value"]]
-    found = {row["quantity"]: (float(row["value"]), row["n_seeds"]) for row in rows}
-    assert found == {"seconds": (8.5, 2), "clients": (7.0, 1), "server": (2.0, 1)}
+def grown(store: RecordStore, name: str, **parts: Callable[..., Any]) -> artifact.Artifact:
+    """A table of O-pFGL's costs, of runs whose parts are functions of n, K and d."""
+    spec = load(f"opfgl/{name}").narrow(methods=["opfgl"])
+    for cell in spec.cells():
+        n, k, d = (cell.row.overrides[axis] for axis in SWEPT)
+        record = helpers.record(spec.config(cell, "opfgl_costs", 0))
+        store.save(record.changed(**{part: given(n, k, d) for part, given in parts.items()}))
+    return artifact.make(spec, "opfgl_costs", store)
 
 
-def test_exponents_are_those_that_the_numbers_have() -> None:
-    spec = load("opfgl/27")
-    sizes = {"cora": (2708, 1433), "citeseer": (3327, 3703), "pubmed": (19717, 500)}
-    grown = [Stat(3 * sizes[name][0] ** 1.5 * k**-0.5 * sizes[name][1], None, 3) for name, k in spec.places]
-    assert costs.exponents(spec, list(grown)) == "n^1.5 K^-0.5 d^1.0"
-    assert costs.exponents(spec, [*grown[:4], None, None]) == ""
-    assert costs.exponents(spec, [None] * 6) == ""
+def test_costs_are_swept_around_a_middle() -> None:
+    rows = [row for row in load("opfgl/26").rows if row.line == "fedavg-paper"]
+    values = [tuple(row.overrides[axis] for axis in SWEPT) for row in rows]
+    assert len(set(values)) == len(values) == 10
+    assert all(sum(v != m for v, m in zip(each, (10000, 10, 100), strict=True)) <= 1 for each in values)
+
+
+def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) -> None:
+    made = grown(
+        store,
+        "26",
+        bytes=lambda n, k, d: {
+            "statistics": {"up": {"mean": 20_000 * d}},
+            "rounds": {"up": {"x": 5_000 * d}, "down": {"x": n**2 // k}},
+        },
+    )
+    middle = {row["quantity"]: row for row in made.content.rows if (row["n"], row["K"], row["d"]) == (10000, 10, 100)}
+    assert (float(middle["up"]["value"]), float(middle["down"]["value"])) == (2.5, 10.0)
+    exponents = [[middle[q][f"exponent_{letter}"] for letter in "nKd"] for q in ("up", "down")]
+    assert exponents == [
+        ["0.00 ± 0.00", "0.00 ± 0.00", "1.00 ± 0.00"],
+        ["2.00 ± 0.00", "-1.00 ± 0.00", "0.00 ± 0.00"],
+    ]
+    assert "class-wise statistics" in middle["up"]["claim"]
+    assert (made.content.done, made.content.wanted) == (20, 20)
+    assert {path.suffix for path in artifact.write(made, tmp_path)} == {".csv", ".md", ".png", ".svg"}
+
+
+def test_seconds_of_clients_and_server_are_told_apart(store: RecordStore) -> None:
+    made = grown(store, "27", seconds=lambda n, k, d: {"train": 9.0, "total": 9.5, "server": 2.0})
+    assert {row["quantity"]: float(row["value"]) for row in made.content.rows} == {"clients": 7.0, "server": 2.0}
+
+
+def test_memory_is_what_a_run_takes_beyond_what_was_taken(store: RecordStore) -> None:
+    sizes = {"peak_memory_mb": lambda n, k, d: 300.0 + 0.01 * n, "resting_memory_mb": lambda n, k, d: 300.0}
+    made = grown(store, "28", **sizes)
+    assert "1.00 ± 0.00 | 0.00 ± 0.00 | 0.00 ± 0.00 |" in made.page
+    old = RecordStore(store.folder.parent / "old")
+    blank = grown(old, "28", **sizes | {"resting_memory_mb": lambda n, k, d: None})
+    assert not any(row["value"] for row in blank.content.rows), "records that do not tell"
+
+
+def test_a_slope_has_an_error_from_three_points_above_zero() -> None:
+    power, error = growth.slope([(1, 2.0), (2, 4.1), (4, 7.9), (8, 16.2)])
+    line = linregress(np.log([1, 2, 4, 8]), np.log([2.0, 4.1, 7.9, 16.2]))
+    assert (power, error) == pytest.approx((line.slope, line.stderr))
+    assert growth.slope([(1, 2.0), (2, 4.0)]) == growth.slope([(1, 2.0), (2, 4.0), (4, 0.0)]) == (None, None)
 
 
 def test_what_the_second_stage_does_to_a_class(store: RecordStore, tmp_path: Path) -> None:
@@ -118,4 +152,3 @@ def test_a_figure_of_costs_is_drawn(store: RecordStore, tmp_path: Path) -> None:
     made = artifact.make(spec, "opfgl", store)
     assert {path.name for path in artifact.write(made, tmp_path)} == {"figure_4.csv", "figure_4.png", "figure_4.svg"}
     assert [row["value"] for row in made.content.rows if row["name"] == "O-pFGL"] == ["0.120000", "0.000000"]
-    assert all(row["claim"] == "" for row in made.content.rows)

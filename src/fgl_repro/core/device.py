@@ -48,8 +48,6 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
         # What is about to be overwritten need not be filled before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
     _keep_freed_memory()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.config import Config
+from fgl_repro.core import memory
 from fgl_repro.core.device import pick_device, prepare
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
@@ -52,6 +51,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     start = time.perf_counter()
     device = pick_device(config.runtime.device, slot)
     prepare(device, config.runtime.threads, config.runtime.deterministic)
+    resting = memory.begin(device)
     graph = config.dataset.load(Path(config.paths.cache))
     world = config.setting.build(graph, config.partitioner, config.split)
     ready = time.perf_counter()
@@ -80,7 +80,8 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         phases=training.phases or None,
         bytes=training.ledger.as_dict(),
         seconds={name: round(value, 3) for name, value in seconds.items()},
-        peak_memory_mb=_peak_memory(device),
+        peak_memory_mb=memory.peak(device),
+        resting_memory_mb=resting,
         device=str(device),
         threads=config.runtime.threads,
     )
@@ -211,11 +212,3 @@ def _answers(outputs: Tensor, view: View) -> Tensor:
     """Class, or number, of each row ``[R]`` from outputs ``[K, r, C]``."""
     answers = outputs.argmax(-1) if view.numbers is None else outputs.squeeze(-1)
     return answers.flatten()[view.slots]
-
-
-def _peak_memory(device: torch.device) -> float:
-    """Megabytes: of the GPU's allocator, or of this process (on CPU; the peak of all runs it has made)."""
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

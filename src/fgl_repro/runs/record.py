@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
-LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phases")
+LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phases", "resting_memory_mb")
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
@@ -193,6 +193,9 @@ class Record(Note):
         seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
         facts: What the method recorded of itself; None in records from before methods could. Where whole graphs have
             classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`.
+        peak_memory_mb: The most megabytes (10^6) that were taken at once, of the GPU or of the process; in records
+            without ``resting_memory_mb`` that of all runs which the process had made.
+        resting_memory_mb: Those that were taken before the data was loaded.
         phases: Curves of the phases before the rounds, ``{phase: {name: values}}``; None where there are none.
     """
 
@@ -206,6 +209,7 @@ class Record(Note):
     bytes: dict[str, dict[str, dict[str, int]]]
     seconds: dict[str, float]
     peak_memory_mb: float
+    resting_memory_mb: float | None = None
     device: str
     threads: int
 
@@ -252,7 +256,11 @@ class Record(Note):
             if not 0 <= value <= (math.inf if errors else 1):
                 yield f"its validation accuracy is {value}, which is no fraction"
         sizes = [n for sent in self.bytes.values() for named in sent.values() for n in named.values()]
-        amounts = {"bytes": sizes, "seconds": self.seconds.values(), "memory": [self.peak_memory_mb]}
+        amounts = {
+            "bytes": sizes,
+            "seconds": self.seconds.values(),
+            "memory": [self.peak_memory_mb, self.resting_memory_mb or 0],
+        }
         for name, values in amounts.items():
             if not all(0 <= value < math.inf for value in values):
                 yield f"its {name} are not all finite and zero or more"

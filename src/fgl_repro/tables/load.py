@@ -121,6 +121,8 @@ def parse(path: Path) -> TableSpec:
     if given := [name for name in GIVEN if name in entries]:
         raise _wrong(path, f"it has no use for {', '.join(given)}")
     spec = _checked(TableSpec, {**entries, "path": path, "display": shared.name or path.parent.name}, path)
+    if spec.around and not all(spec.around.get(name) in values for name, values in spec.sweep.items()):
+        raise _wrong(path, f"around is {spec.around}: give one of the values of each of {', '.join(spec.sweep)}")
     if spec.sweep:
         spec = with_lines(spec, spec.rows)
     _check(spec)

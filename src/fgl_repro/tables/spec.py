@@ -34,6 +34,7 @@ class TableSpec(Entries):
         kind: What its numbers are: ``accuracy``, or a module of ``fgl_repro.tables.kinds``.
         columns: What runs across: ``clients`` (a grid for each panel and data set) or ``panels``.
         sweep: Dotted overrides and the values they take: ``rows`` holds those of the yaml with every combination.
+        around: A value of each swept override: no more than one of them leaves it at a time. Empty: all combinations.
         lines: The rows of the yaml, where something is swept.
         model: Option of ``conf/model``; ``auto``: the architecture of each method's own paper.
         curves: Which curves it is read from: ``validation``, which runs always keep, for what methods trace and, where
@@ -63,6 +64,7 @@ class TableSpec(Entries):
     model: Annotated[str, option_of("model")] = "auto"
     columns: Literal["clients", "panels"] = "clients"
     sweep: dict[str, list[Any]] = field(default_factory=dict, hash=False)
+    around: dict[str, Any] = field(default_factory=dict, hash=False)
     lines: tuple[Row, ...] = ()
     curves: Literal["none", "validation", "all"] = "none"
     proposed: str = ""

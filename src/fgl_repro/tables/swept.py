@@ -15,14 +15,20 @@ def with_lines(spec: TableSpec, lines: Sequence[Row]) -> TableSpec:
     """The table with further lines, each swept; one alone needs no name, as what is swept tells its rows apart."""
     every = (*spec.lines, *lines)
     named = every if len(every) > 1 else [replace(row, name="") for row in every]
-    rows = [each for row in named for each in swept(row, spec.sweep)]
+    rows = [each for row in named for each in swept(row, spec.sweep, spec.around)]
     return replace(spec, rows=tuple(rows), lines=every)
 
 
-def swept(row: Row, sweep: Mapping[str, Sequence[Any]]) -> list[Row]:
-    """``row`` with every combination of the values of ``sweep``, the last override moving fastest."""
+def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any] | None = None) -> list[Row]:
+    """``row`` with every combination of the values of ``sweep``, the last override moving fastest.
+
+    Args:
+        around: A value of each; combinations that leave it in more than one are left out.
+    """
     rows = []
     for values in product(*sweep.values()):
+        if around and sum(around[dotted] != value for dotted, value in zip(sweep, values, strict=True)) > 1:
+            continue
         parts = [f"{dotted.rpartition('.')[2]} = {value}" for dotted, value in zip(sweep, values, strict=True)]
         overrides = row.overrides | dict(zip(sweep, values, strict=True))
         name = ", ".join([*filter(None, [row.name]), *parts])

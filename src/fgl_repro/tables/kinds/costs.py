@@ -1,9 +1,6 @@
-"""What a run costs, and how that grows: bytes, seconds, memory of the rows' runs (O-pFGL's Tables 26 to 28, Figure 4).
+"""What runs cost: bytes, seconds, memory, a mark a row and quantity (O-pFGL's Figure 4).
 
-``options.quantities`` are some of ``QUANTITIES``, each with the metric under which the reference says, in its notes,
-what the paper claims of it; a figure has no reference, and is drawn. At the end of a row stand the exponents with
-which a quantity grows in the nodes n of the graph, the clients K and the features d: least squares of logarithms over
-all data sets and client counts that ran.
+``options.quantities`` are some of ``QUANTITIES``. How they grow is what :mod:`fgl_repro.tables.kinds.growth` tells.
 """
 
 from __future__ import annotations
@@ -11,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fgl_repro.data.catalog import facts
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.entries import Cell, Row, place
+from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
@@ -35,40 +28,35 @@ QUANTITIES: dict[str, Callable[[Record], float | None]] = {
     "seconds": lambda record: record.seconds["train"],
     "clients": lambda record: record.seconds["train"] - server if (server := _server(record)) is not None else None,
     "server": lambda record: _server(record),
-    "memory": lambda record: record.peak_memory_mb,
+    "memory": lambda record: record.peak_memory_mb - rest if (rest := record.resting_memory_mb) is not None else None,
 }
 """Megabytes (10^6) that one client sends and receives in all; seconds of training, those of all clients one after the
-other, and those of the server; peak megabytes of the process. None in records that do not tell."""
-LEAST = 5
-"""Places below which three exponents and a factor cannot be fitted."""
+other, and those of the server; megabytes at most, beyond those taken before. None in records that do not tell."""
 
 Drawn = dict[str, list[tuple[str, list[Stat | None]]]]
 """Name of each row, and its number in each place, by quantity."""
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a quantity: rows down, places across, then exponents and claim."""
+    """A grid a quantity: rows down, places across."""
     (panel,), wanted = spec.panels, len(spec.seeds)
     rows: list[dict[str, Any]] = []
     drawn: Drawn = {}
     grids = []
-    for quantity, metric in dict(spec.option("quantities")).items():
+    for quantity in map(str, spec.option("quantities")):
         lines = []
         for row in spec.rows:
             cells = [Cell(panel, row, *at) for at in spec.places]
-            found = [measured(spec, cell, protocol, source, str(quantity)) for cell in cells]
-            fitted = exponents(spec, found)
-            drawn.setdefault(str(quantity), []).append((row.label, found))
+            found = [measured(spec, cell, protocol, source, quantity) for cell in cells]
+            drawn.setdefault(quantity, []).append((row.label, found))
             for cell, own in zip(cells, found, strict=True):
                 line = common.head(spec, protocol, cell) | {"quantity": quantity}
-                line |= columns_of(own, 6, "value", "std", "n_seeds") | {"wanted": wanted}
-                rows.append(line | {"fitted": fitted, "claim": claim(spec, row, str(metric))})
-            lines.append([row.label, *(told(own, 2, wanted) for own in found), fitted, claim(spec, row, str(metric))])
-        heads = ["method", *(place(*at) for at in spec.places), "grows as", "claim"]
-        grids.append(f"### {str(quantity).capitalize()}\n\n{grid_text(heads, lines)}")
+                rows.append(line | columns_of(own, 6, "value", "std", "n_seeds") | {"wanted": wanted})
+            lines.append([row.label, *(told(own, 2, wanted) for own in found)])
+        heads = ["method", *(place(*at) for at in spec.places)]
+        grids.append(f"### {quantity.capitalize()}\n\n{grid_text(heads, lines)}")
     done = sum(row["n_seeds"] >= wanted for row in rows)
-    drawing = (lambda figure: draw(figure, spec, drawn)) if spec.sort == "figure" else None
-    return Content(rows, "\n\n".join(grids), done, len(rows), draw=drawing)
+    return Content(rows, "\n\n".join(grids), done, len(rows), draw=lambda figure: draw(figure, spec, drawn))
 
 
 def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
@@ -79,24 +67,6 @@ def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantit
 
 def _server(record: Record) -> float | None:
     return record.seconds.get("server")
-
-
-def exponents(spec: TableSpec, found: list[Stat | None]) -> str:
-    """``n^0.5 K^-1.0 d^0.0``; empty where too few places have a number above 0, or do not tell the three apart."""
-    known = [(at, own.mean) for at, own in zip(spec.places, found, strict=True) if own and own.mean > 0]
-    sizes = [(1.0, np.log(facts(name).full_nodes), np.log(k), np.log(facts(name).features)) for (name, k), _ in known]
-    if len(known) < LEAST or np.linalg.matrix_rank(np.array(sizes)) < len(sizes[0]):
-        return ""
-    _, *powers = np.linalg.lstsq(np.array(sizes), np.log([value for _, value in known]), rcond=None)[0]
-    return " ".join(f"{name}^{round(float(power), 1) + 0.0:.1f}" for name, power in zip("nKd", powers, strict=True))
-
-
-def claim(spec: TableSpec, row: Row, metric: str) -> str:
-    """What the paper's text says that a quantity consists of, its formula being lost; empty where nothing is said."""
-    lines = reference.lines(spec.options["reference"]) if "reference" in spec.options else ()
-    notes = [line["note"] for line in lines if line["method"] == row.name and line["metric"] == metric]
-    said = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
-    return "" if said.startswith("formula lost") else said
 
 
 def draw(figure: Figure, spec: TableSpec, drawn: Drawn) -> None:

@@ -185,6 +185,8 @@ def test_a_dagger_stands_where_test_graphs_chose_the_round(
     drawn = [text.get_text().replace("\n", " ") for text in figure.texts]
     assert "percent of the printed number" in drawn[0]
     texts = [made.page, made.screen, made.content.files["compare_1_zinc.md"], report.page("fedvn", [made]), *drawn]
+    rounds = tables.fill(load("fedvn/rounds"), protocol, archive)
+    texts.append(compare.differences(rounds))
     assert [("†" in text) for text in texts] == [marked] * len(texts)
 
 

@@ -223,7 +223,8 @@ def differences(table: Grid) -> str:
     for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
         gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]
         body.append([name, f"{spelled(at[0])} {at[1]}", panel.title, *gaps])
-    return grid_text(["difference", "column", "panel", "paper", "ours, best", "ours, last"], body, numbers_from=3)
+    ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUNDS]
+    return grid_text(["difference", "column", "panel", "paper", *ours], body, numbers_from=3)
 
 
 def _method_grid(table: Grid) -> str:
@@ -260,5 +261,6 @@ def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
         seeds = str(result.best.n if result.best else 0)
         body.append([*line, " ".join(filter(None, (seeds, result.to_run)))])
-    both = [[f"ours, {selection}", "diff", "interval", "verdict", "old rule"] for selection in ROUNDS]
+    rest = ["diff", "interval", "verdict", "old rule"]
+    both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUNDS]
     return grid_text(["column", "method", "paper", *both[0], *both[1], "seeds"], body, numbers_from=2)

@@ -178,7 +178,8 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
             x, mean, std = (list(values) for values in zip(*points, strict=True))
             chart.errorbar(x, mean, yerr=std, fmt=mark, color=color, capsize=2.5, elinewidth=1.2, label=row.label)
     chart.set_xticks(range(len(spec.places)), [f"{spelled(d)}\n{k}" for d, k in spec.places], fontsize=7.5)
-    charts.tidy(chart, "", charts.axis(kind), f"{panel.name}  {panel.title}", whole=False)
+    ylabel = charts.axis(kind) + table.dagger(table.selection)
+    charts.tidy(chart, "", ylabel, f"{panel.name}  {panel.title}", whole=False)
 
 
 def _ranks(chart: Axes, table: Grid, panel: Panel) -> None:

@@ -107,6 +107,10 @@ class Grid:
         """One of the two rounds in words."""
         return round_name(selection, self.tested)
 
+    def dagger(self, selection: Selection | str) -> str:
+        """What stands behind numbers that were chosen by looking at test rows."""
+        return " †" if self.tested and selection == "best" else ""
+
     def narrowed(self, part: TableSpec) -> Grid:
         """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
         return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})

@@ -14,11 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fgl_repro.config import unchecked
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
-from fgl_repro.tables.results import ROUNDS, Grid
+from fgl_repro.tables.results import ROUNDS, Grid, round_name
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def _asked(spec: TableSpec) -> list[tuple[str, str]]:
     return list(dict.fromkeys((panel.probe, spec.kind_of(panel).entry) for panel in spec.panels))
 
 
-def _panels(spec: TableSpec) -> dict[str, list[Any]]:
+def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
     """Charts by the name of their section: means of a row's runs, with a band of one std."""
     from wandb_workspaces.reports import v2
 
+    tested = unchecked(None, protocol=protocol).protocol.selected_by == "test"
     by_row: dict[str, Any] = {"groupby": v2.Config(ROW), "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
 
     def curve(metric: str) -> Any:
@@ -64,7 +66,7 @@ def _panels(spec: TableSpec) -> dict[str, list[Any]]:
     names = list(dict.fromkeys(probe for probe, _ in asked))
     sections = {
         "Selected numbers": [
-            bar(f"{p}, {entry}, {at} round", f"{p}/{at}/{entry}") for p, entry in asked for at in ROUNDS
+            bar(f"{p}, {entry}, {round_name(at, tested)}", f"{p}/{at}/{entry}") for p, entry in asked for at in ROUNDS
         ],
         "Curves": [curve(name) for name in ("validation", "loss", *names)],
         "Clients": [bar(f"{p}: {word} client", f"{p}/best/client_{word}") for p in names for word in SPREAD],
@@ -90,9 +92,8 @@ def workspace(spec: TableSpec, protocol: str, entity: str, project: str) -> Work
     """The workspace of a table: a section for selected numbers, curves, clients and cost."""
     from wandb_workspaces import expr, workspaces
 
-    sections = [
-        workspaces.Section(name=name, panels=panels, is_open=name != "Cost") for name, panels in _panels(spec).items()
-    ]
+    parts = _panels(spec, protocol)
+    sections = [workspaces.Section(name=name, panels=own, is_open=name != "Cost") for name, own in parts.items()]
     return workspaces.Workspace(
         entity=entity,
         project=project,
@@ -128,7 +129,7 @@ def report(table: Grid, entity: str, project: str) -> Report:
             groupby=[f"config.{ROW}"],
         )
         runset._id = _digest(spec.name, runset.name)
-        panels = [panel for section in _panels(spec).values() for panel in section]
+        panels = [panel for section in _panels(spec, table.protocol).values() for panel in section]
         blocks.append(v2.PanelGrid(runsets=[runset], panels=_placed(panels)))
     title = f"{spec.full_title}, {table.protocol}"[:128]
     return v2.Report(

@@ -82,10 +82,11 @@ def draw(
         drawn[at, number] = [(x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found if s is not None]
     heights = [mean for points in drawn.values() for _, mean, _ in points]
     whole = not kind.error and max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
+    ylabel = charts.axis(kind) + table.dagger(table.selection)
     for chart, at in zip(row, places, strict=True):
         for number, (label, _) in enumerate(series):
             mark(chart, drawn[at, number], number, label)
-        charts.tidy(chart, xlabel, charts.axis(kind) if chart is row[0] else "", place(*at), whole=whole)
+        charts.tidy(chart, xlabel, ylabel if chart is row[0] else "", place(*at), whole=whole)
         chart.set_xticks(range(len(across)), across)
         chart.set_xlim(-0.5, len(across) - 0.5)
     charts.legend(figure)

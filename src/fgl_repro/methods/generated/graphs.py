@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from fgl_repro.nn.models.model import Params
+from fgl_repro.methods.generated.named import Named, mapped
+from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.models.model import Model, Params
 from fgl_repro.nn.ops import fan_in, normalised
 from fgl_repro.nn.sparse import SparseOp, csr_tensor
 from fgl_repro.nn.view import Linear, View
@@ -49,10 +51,18 @@ def features(net: Params, noise: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PseudoGraph:
-    """Features ``[n, d]`` and the normalised adjacency ``[n, n]``, through which no gradient passes."""
+    """Features ``[n, d]`` and the normalised adjacency ``[n, n]``, through which no gradient passes.
+
+    Attributes:
+        named: The same links, as models read them that are no GCN of two convolutions.
+    """
 
     features: Tensor
     around: Tensor
+    named: Named = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "named", self.named or Named(self.around))
 
     @staticmethod
     def of(features: Tensor, neighbours: int) -> PseudoGraph:
@@ -66,7 +76,7 @@ class PseudoGraph:
 
     def moved(self, features: Tensor) -> PseudoGraph:
         """The same nodes and edges with other features."""
-        return PseudoGraph(features, self.around)
+        return PseudoGraph(features, self.around, self.named)
 
     def detached(self) -> PseudoGraph:
         """The same without gradient."""
@@ -85,8 +95,15 @@ class PseudoGraph:
         """Features averaged around each node ``[n, d]``."""
         return self.average(self.features)
 
+    def logits(self, model: Model, params: Params, rng: Generator | None) -> Tensor:
+        """What K networks say of its nodes, ``[K, n, C]``; dropout when ``rng`` is given."""
+        first, clients = params["W1"], len(params["W1"])
+        if isinstance(model, GCN) and model.layers == 2:
+            return model(params, self.view(clients), rng)
+        return model({**params, "W1": mapped(self.features, first)}, self.named.view(model, clients), rng)
+
     def view(self, clients: int) -> View:
-        """The view that applies K networks to K copies of it."""
+        """The view that applies K networks of two convolutions to K copies of it."""
         nodes, device = len(self.features), self.features.device
 
         def first(weight: Tensor, bias: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class Generated(FedAvg[S]):
 
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
-    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn")
+    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign")
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("noise", "neighbours", "epochs", "generator_steps"), 1),
         **dict.fromkeys(("lr_generator", "lr_student"), 0),

@@ -70,16 +70,16 @@ class Server(ABC):
 
     def asked(self, graph: PseudoGraph) -> Tensor:
         """What all teachers say of a graph, in one forward pass: ``[K, n, C]``."""
-        return self.model(self.teachers, graph.view(self.clients), self.dropped)
+        return graph.logits(self.model, self.teachers, self.dropped)
 
     def examined(self, graph: PseudoGraph) -> Tensor:
         """What the student says of a graph in evaluation mode, ``[n, C]``; its weights are held fixed."""
         fixed = {name: value.detach() for name, value in self.student.items()}
-        return self.model(fixed, graph.view(1), self.dropped)[0]
+        return graph.logits(self.model, fixed, self.dropped)[0]
 
     def answered(self, graph: PseudoGraph) -> Tensor:
         """What the student says of a graph in training, ``[n, C]``."""
-        return self.model(self.student, graph.view(1), self.draws)[0]
+        return graph.logits(self.model, self.student, self.draws)[0]
 
     @torch.enable_grad()
     def distil(self, teachers: Params, start: Params) -> Params:

@@ -6,12 +6,16 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.methods.dense.server import Pooling
+from fgl_repro.methods.generated.method import weights_of
 from fgl_repro.runs.execute import federate
 from support import worlds
-from support.isolation import tampered
+from support.isolation import make_clients, tampered
 
 CPU = torch.device("cpu")
 MEMBERS = ["gcn2 hidden=8 dropout=0 layers=3", "gat hidden=4"]
@@ -63,6 +67,48 @@ def test_one_shot_learning_runs_on_a_fleet(world: World) -> None:
     assert training.last["0.W1"].shape == (2, 16, 8)
     assert training.last["1.W1"].shape == (1, 16, 4)
     assert metrics["seen_graph"]["last"]["accuracy"] is not None
+
+
+def test_a_method_whose_networks_stay_at_home_is_the_same_in_a_fleet_of_one_architecture(world: World) -> None:
+    mixed, found, _ = federate(config_of("fedspray", MEMBERS[:1]), world, CPU)
+    plain = config_of("fedspray", MEMBERS[:1])
+    plain.model = plain.model.member(MEMBERS[0])
+    single, expected, _ = federate(plain, world, CPU)
+    assert {name.removeprefix("0."): value.tolist() for name, value in mixed.last.items()} == {
+        name: value.tolist() for name, value in single.last.items()
+    }
+    assert found["seen_graph"]["last"]["clients"] == expected["seen_graph"]["last"]["clients"]
+
+
+@pytest.mark.parametrize("method", ["fedspray", "fedtad", "dense", "coboost"])
+def test_servers_learn_from_a_fleet(method: str, world: World) -> None:
+    quick = {f"method.{name}": value for name, value in registry.options("method")[method].quick.items()}
+    training, metrics, _ = federate(config_of(method, MEMBERS, **quick), world, CPU)
+    assert training.last["0.W1"].shape == (2, 16, 8)
+    assert metrics["seen_graph"]["last"]["accuracy"] is not None
+    assert training.ledger.as_dict()["rounds"]["up"]
+
+
+def test_each_client_of_a_fleet_has_a_student_of_its_own(world: World) -> None:
+    """It starts as what the client trained, and learns what all say."""
+    config = config_of("dense", MEMBERS, **{"method.nodes": 16, "method.epochs": 10, "method.lr_student": 0.01})
+    clients = make_clients(world, config)
+    server = Pooling(config.method, clients)
+    rng = torch_rng("own", 0)
+    own = {name: value + 0.3 * torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
+    learnt = server.distil(own, own)
+    assert {name: value.shape for name, value in learnt.items()} == {n: v.shape for n, v in clients.params.items()}
+    graph = server.pool[0].graph
+    target = server.ensemble(server.asked(graph))
+    before, after = ((graph.logits(clients.model, some, 3, None) - target).abs() for some in (own, learnt))
+    assert (after.mean((1, 2)) < before.mean((1, 2))).all()
+
+
+def test_bytes_of_a_fleet_are_those_of_each_clients_own_model(world: World) -> None:
+    clients = make_clients(world, config_of("dense", MEMBERS, **{"method.nodes": 16}))
+    sizes = weights_of(clients, clients.params).bytes_by_field()["weights"]
+    by_cohort = [4 * sum(v[0].numel() for n, v in clients.params.items() if n.startswith(f"{c}.")) for c in (0, 1)]
+    assert sizes.tolist() == [by_cohort[0], by_cohort[1], by_cohort[0]]
 
 
 def test_what_cannot_be_is_refused_in_a_sentence(world: World) -> None:

@@ -112,6 +112,7 @@ class FedSpray(Method[State]):
     display: ClassVar[str] = "FedSpray"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
+    fleets: ClassVar[bool] = True  # its GNNs stay with their clients
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"initial": ("model", "uniform")}
     least: ClassVar[dict[str, float]] = {"width": 1, **dict.fromkeys(("weight", "sure", "lr_shared", "lr_proxies"), 0)}
     quick: ClassVar[dict[str, Any]] = {"width": 4}

@@ -72,10 +72,10 @@ class Pooling(Server):
         return PseudoGraph.of(self.kept, self.method.neighbours)
 
     def wanted(self, noise: Tensor) -> Tensor:
-        """The generator's loss ``[1]``: the ensemble knows the classes, and the student does not agree."""
+        """The generator's loss ``[1]``: the ensemble knows the classes, and students do not agree."""
         graph = self.graph(noise)
         teacher = self.ensemble(self.asked(graph))
-        apart = self.disagreement(teacher, self.examined(graph))
+        apart = torch.stack([self.disagreement(teacher, own) for own in self.examined(graph)]).mean()
         loss = self.method.known * self.wrong(teacher) - self.method.adversarial * apart
         with torch.no_grad():
             better = loss < self.lowest
@@ -102,8 +102,9 @@ class Pooling(Server):
         return self.taught(self.ensemble(lesson.answers), lesson.graph)
 
     def taught(self, teacher: Tensor, graph: PseudoGraph) -> Tensor:
-        """The student's distance ``[1]`` from the ensemble's logits ``[n, C]`` of a graph."""
-        return divergence(teacher, self.answered(graph), self.method.temperature).mean().view(1)
+        """Each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
+        temperature = self.method.temperature
+        return torch.stack([divergence(teacher, own, temperature).mean() for own in self.answered(graph)])
 
     def learning(self, epoch: int) -> Optimiser:
         return self.students

@@ -48,7 +48,7 @@ class TopologyAware(Server):
         wrong = F.cross_entropy(said.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
         known = (self.weight * wrong.view_as(self.weight)).sum()
         alike = self.clients * alikeness(noise, graph.features)
-        apart = self.apart(self.examined(graph), said.detach())
+        apart = torch.stack([self.apart(own, said.detach()) for own in self.examined(graph)]).mean()
         return (self.method.known * known + self.method.diverse * alike - apart).view(1)
 
     def apart(self, student: Tensor, teachers: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class TopologyAware(Server):
         return (Lesson(None, graph, answers) for _ in range(self.method.student_steps))
 
     def missed(self, lesson: Lesson) -> Tensor:
-        return self.apart(self.answered(lesson.graph), lesson.answers).view(1)
+        return torch.stack([self.apart(own, lesson.answers) for own in self.answered(lesson.graph)])
 
     def learning(self, epoch: int) -> Optimiser:
         return self.students

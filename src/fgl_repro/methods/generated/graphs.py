@@ -95,12 +95,12 @@ class PseudoGraph:
         """Features averaged around each node ``[n, d]``."""
         return self.average(self.features)
 
-    def logits(self, model: Model, params: Params, rng: Generator | None) -> Tensor:
+    def logits(self, model: Model, params: Params, clients: int, rng: Generator | None) -> Tensor:
         """What K networks say of its nodes, ``[K, n, C]``; dropout when ``rng`` is given."""
-        first, clients = params["W1"], len(params["W1"])
         if isinstance(model, GCN) and model.layers == 2:
             return model(params, self.view(clients), rng)
-        return model({**params, "W1": mapped(self.features, first)}, self.named.view(model, clients), rng)
+        first = {name: mapped(self.features, params[name]) for name in params if name.rpartition(".")[2] == "W1"}
+        return model({**params, **first}, self.named.view(model, clients), rng)
 
     def view(self, clients: int) -> View:
         """The view that applies K networks of two convolutions to K copies of it."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import S
 from fgl_repro.fl.mixing import average
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.nn.models.fleet import Fleet
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -23,7 +26,7 @@ class Distiller(Protocol):
     """Who distils: a :class:`fgl_repro.methods.generated.server.Server`."""
 
     def distil(self, teachers: Params, start: Params) -> Params:
-        """One model ``[1, ...]`` from the clients' ``[K, ...]`` and a start ``[1, ...]``."""
+        """Students ``[S, ...]`` from the clients' models ``[K, ...]`` and a start ``[S, ...]``."""
 
     def facts(self) -> dict[str, Any]:
         """What the record keeps of it; plain JSON types."""
@@ -31,7 +34,8 @@ class Distiller(Protocol):
 
 @dataclass
 class Generated(FedAvg[S]):
-    """FedAvg whose mean is the start of a student that the server teaches.
+    """FedAvg whose mean is the start of a student that the server teaches. In a fleet each client has a student of its
+    own, which starts as what the client has trained: models of different architectures have no mean.
 
     Attributes:
         nodes: Of a graph that the server makes up.
@@ -44,7 +48,8 @@ class Generated(FedAvg[S]):
 
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
-    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign")
+    models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign", "fleet")
+    fleets: ClassVar[bool] = True
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("noise", "neighbours", "epochs", "generator_steps"), 1),
         **dict.fromkeys(("lr_generator", "lr_student"), 0),
@@ -74,10 +79,38 @@ class Generated(FedAvg[S]):
         raise NotImplementedError(f"{self.name} does not say who distils")
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
-        teachers = upload.tensors()
-        start = {name: value[:1] for name, value in average(teachers, self.share(clients)).items()}
-        learnt = self.distiller(state).distil(teachers, start)
-        return Weights({name: value.expand_as(teachers[name]) for name, value in learnt.items()})
+        teachers, fleet = upload.tensors(), isinstance(clients.model, Fleet)
+        mean = {} if fleet else average(teachers, self.share(clients))
+        start = {name: value[:1] for name, value in mean.items()}
+        learnt = self.distiller(state).distil(teachers, start or teachers)
+        return weights_of(clients, {name: value.expand_as(teachers[name]) for name, value in learnt.items()})
+
+    def publish(self, clients: Clients, state: S) -> Message:
+        return weights_of(clients, clients.params)
+
+    def upload(self, clients: Clients, state: S) -> Message:
+        return weights_of(clients, clients.params)
 
     def facts(self, clients: Clients, state: S) -> dict[str, Any]:
         return self.distiller(state).facts()
+
+
+def weights_of(clients: Clients, params: Params) -> Weights:
+    """A message of models, of which each client of a fleet has the tensors of its architecture."""
+    if not isinstance(clients.model, Fleet):
+        return Weights(params)
+    return FleetWeights(params, clients.model, clients.count)
+
+
+@dataclass
+class FleetWeights(Weights):
+    """Models of different architectures; tensor ``c.W1`` is of the clients of architecture c, ``[K_c, ...]``."""
+
+    model: Fleet
+    clients: int
+
+    def bytes_by_field(self) -> dict[str, np.ndarray]:
+        sizes = np.zeros(self.clients, dtype=np.int64)
+        for name, tensor in self.weights.items():
+            sizes[self.model.holders(name, self.clients)] += tensor[0].numel() * tensor.element_size()
+        return {"weights": sizes}

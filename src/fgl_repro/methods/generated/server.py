@@ -14,6 +14,7 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.optim import Optimiser
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network, side_by_side
+from fgl_repro.nn.models.fleet import Fleet
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -35,7 +36,8 @@ class Server(ABC):
     Attributes:
         labels: Classes that nodes are made up for, int64 ``[n]``.
         teachers: The clients' models of this round, ``[K, ...]``.
-        student: What learns from them, ``[1, ...]``.
+        student: What learns from them: one model ``[1, ...]``, or one for each client of a fleet.
+        copies: How many these are, S.
         generator: The weights of the network that makes up features, ``[1, ...]``.
         dropped: From where models draw what they drop that do not train; None: they drop nothing.
     """
@@ -48,7 +50,11 @@ class Server(ABC):
         self.draws = torch_rng("generator", clients.seed, str(self.device))
         self.dropped: Generator | None = None
         self.teachers: Params = {}
-        self.student = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
+        one = 1 if isinstance(self.model, Fleet) else clients.count  # of how many clients each has a student of its own
+        self.copies = clients.count // one
+        self.student = {
+            name: value[: len(value) // one].detach().clone().requires_grad_() for name, value in clients.params.items()
+        }
         self.generator = self.new_generator()
 
     def new_generator(self) -> Params:
@@ -70,24 +76,24 @@ class Server(ABC):
 
     def asked(self, graph: PseudoGraph) -> Tensor:
         """What all teachers say of a graph, in one forward pass: ``[K, n, C]``."""
-        return graph.logits(self.model, self.teachers, self.dropped)
+        return graph.logits(self.model, self.teachers, self.clients, self.dropped)
 
     def examined(self, graph: PseudoGraph) -> Tensor:
-        """What the student says of a graph in evaluation mode, ``[n, C]``; its weights are held fixed."""
+        """What students say of a graph in evaluation mode, ``[S, n, C]``; their weights are held fixed."""
         fixed = {name: value.detach() for name, value in self.student.items()}
-        return graph.logits(self.model, fixed, self.dropped)[0]
+        return graph.logits(self.model, fixed, self.copies, self.dropped)
 
     def answered(self, graph: PseudoGraph) -> Tensor:
-        """What the student says of a graph in training, ``[n, C]``."""
-        return graph.logits(self.model, self.student, self.draws)[0]
+        """What students say of a graph in training, ``[S, n, C]``."""
+        return graph.logits(self.model, self.student, self.copies, self.draws)
 
     @torch.enable_grad()
     def distil(self, teachers: Params, start: Params) -> Params:
-        """The student's weights ``[1, ...]`` after all epochs.
+        """The students' weights ``[S, ...]`` after all epochs.
 
         Args:
             teachers: The clients' models ``[K, ...]``.
-            start: What the student starts from ``[1, ...]``.
+            start: What students start from ``[S, ...]``.
         """
         self.teachers = {name: side_by_side(value.detach()) for name, value in teachers.items()}
         with torch.no_grad():
@@ -116,7 +122,7 @@ class Server(ABC):
 
     @abstractmethod
     def missed(self, lesson: Lesson) -> Tensor:
-        """The student's loss ``[1]``."""
+        """Each student's loss ``[S]``."""
 
     @abstractmethod
     def learning(self, epoch: int) -> Optimiser:

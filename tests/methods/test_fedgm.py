@@ -14,8 +14,11 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.fedgm.method import FedGM, State
+from fgl_repro.methods.fedgm.server import Server, links_of
 from fgl_repro.methods.opfgl.predictor import predicted
-from fgl_repro.nn.view import gcn_norm
+from fgl_repro.methods.opfgl.surrogate import Surrogate
+from fgl_repro.nn.ops import normalised
+from fgl_repro.nn.view import Views, gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -144,3 +147,19 @@ def test_bytes_are_those_of_features_labels_and_predictor(world: World) -> None:
     m, d, h = len(work.labels), world.graph.base.num_features, 4
     net = 2 * d * h + h + h * h + h + h + 1 + 4 * h
     assert work.size == 4 * m * d + 8 * m + 4 * net
+
+
+def test_other_networks_see_the_weights_of_links(world: World) -> None:
+    """A GCN on the union, told its links by their weights, is the GCN that reads the normalised ones."""
+    links = torch.rand(6, 6, generator=torch_rng("links", 0))
+    links = torch.triu(links, 1) + torch.triu(links, 1).T
+    torch.testing.assert_close(links_of(normalised(links)), links)
+    method, clients, _ = started(world)
+    features = torch.randn(6, clients.model.num_features, generator=torch_rng("features", 0))
+    graphs = [Small(features, normalised(links), torch.arange(6) % 4)]
+    server = Server(method, clients, graphs, torch.ones(1, 4))
+    usual, weights = server.beginning()
+    union = Surrogate(graphs[0].features, links, graphs[0].labels).union()
+    other = clients.model.view(Views(CPU), union, np.arange(6))
+    params = {name: value.unsqueeze(0) for name, value in weights.items()}
+    torch.testing.assert_close(clients.model(params, other), clients.model(params, usual), rtol=1e-5, atol=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.method import FedGM
+    from fgl_repro.nn.models.model import Layered
 
 CYCLE, LINKS = 20, 5
 """Of so many steps in turn, the first so many train the link predictor, the others the features."""
@@ -96,7 +97,7 @@ class Condensation:
         rows = clients.world.train[graph.owner[clients.world.train] == k]
         self.rng, draws = torch_rng(f"condensation/{k}", clients.seed), numpy_rng(f"condensation/{k}", clients.seed)
         self.method, self.real = method, real
-        self.sizes = clients.model.num_features, clients.params["W1"].shape[2], clients.model.num_classes
+        self.sizes = clients.model.num_features, cast("Layered", clients.model).hidden, clients.model.num_classes
         held = clients.world.class_counts[k]
         self.counts = shares(held, method.rate)
         order = [c for c in np.argsort(held, kind="stable") if self.counts[c]]

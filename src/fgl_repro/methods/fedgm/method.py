@@ -21,7 +21,9 @@ Known differences: gradients of real graphs are of all training nodes, without d
 own client's pairs alone (the code's batch statistics at the server are of everybody's); the server's GCN is the best
 at every tenth step on the clients' own validation nodes, where the code has a validation set at the server. ``rate``
 0.84 is the code's; its networks have 256 hidden units, its condensation 1000 steps (here 100, which validation cannot
-tell apart). "Least loss" compares different random weights. Better than O-pFGL prints: results/opfgl/notes.
+tell apart). "Least loss" compares different random weights. Better than O-pFGL prints: results/opfgl/notes. With
+another backbone clients condense by a GCN of its width all the same, and the server trains the backbone, which reads
+weights of links as O-pFGL's does.
 Tables: O-pFGL 1, 4, 5, 7.
 """
 
@@ -98,7 +100,7 @@ class FedGM(Method[State]):
     name: ClassVar[str] = "fedgm"
     display: ClassVar[str] = "FedGM"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
-    models: ClassVar[tuple[str, ...]] = ("gcn2",)
+    models: ClassVar[tuple[str, ...]] = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign")
     batched: ClassVar[bool] = False
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("iterations", "links"), 1),

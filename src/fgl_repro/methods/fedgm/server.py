@@ -1,9 +1,10 @@
-"""FedGM's server: one GCN from the union of the condensed graphs, and in later rounds a step on their features."""
+"""FedGM's server: one network from the union of the condensed graphs, and in later rounds a step on their features."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,11 +16,15 @@ from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.fedgm.condensation import Small
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.generated.graphs import PseudoGraph
+from fgl_repro.methods.opfgl.surrogate import Surrogate
+from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.view import Views
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.method import FedGM
+    from fgl_repro.nn.models.model import Layered
 
 LOOK = 10
 """Steps of the server's training between two looks at the clients' validation nodes."""
@@ -45,8 +50,17 @@ class Server:
 
     def drawn(self) -> Params:
         """A new GCN's weights."""
-        width, hidden = self.clients.params["W1"].shape[1:]
-        return drawn(width, hidden, self.clients.model.num_classes, self.rng, self.counts.device)
+        model = cast("Layered", self.clients.model)
+        return drawn(model.num_features, model.hidden, model.num_classes, self.rng, self.counts.device)
+
+    def beginning(self) -> tuple[Any, Params]:
+        """How the network of the clients sees the union, and its first weights, no client axis."""
+        model, features, device = self.clients.model, self.features["X"][0].detach(), self.counts.device
+        if isinstance(model, GCN):
+            return PseudoGraph(features, self.around).view(1), self.drawn()
+        union = Surrogate(features, links_of(self.around), self.labels).union()
+        view = model.view(Views(device), union, np.arange(union.num_nodes))
+        return view, {name: value.to(device) for name, value in model.init(self.rng).items()}
 
     def matched(self, gradients: Params) -> None:
         """One step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""
@@ -64,10 +78,10 @@ class Server:
         self.probe = self.drawn()
 
     def trained(self) -> Params:
-        """The weights of a new GCN ``[1, ...]``, of all it was looked at the best on the clients' validation nodes."""
+        """A new network's weights ``[1, ...]``, of all it was looked at the best on the clients' validation nodes."""
         clients, model = self.clients, self.clients.model
-        view = PseudoGraph(self.features["X"][0].detach(), self.around).view(1)
-        params = {name: value.unsqueeze(0).clone().requires_grad_() for name, value in self.drawn().items()}
+        view, first = self.beginning()
+        params = {name: value.unsqueeze(0).clone().requires_grad_() for name, value in first.items()}
         best = {name: value.detach().clone() for name, value in params.items()}
         score = torch.full((), -1.0, device=self.counts.device)
 
@@ -88,3 +102,9 @@ class Server:
                     better, score = now > score, torch.maximum(now, score)
                     best = {name: torch.where(better, value, best[name]) for name, value in params.items()}
         return best
+
+
+def links_of(around: Tensor) -> Tensor:
+    """Weights of links ``[M, M]``, none of a node with itself, from D^-1/2 (A + I) D^-1/2."""
+    scale = around.diagonal().rsqrt()  # the roots of the degrees of A + I
+    return (around * torch.outer(scale, scale)).fill_diagonal_(0.0)

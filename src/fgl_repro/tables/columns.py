@@ -102,7 +102,12 @@ MEANINGS = {
     "suspect": "1 where it is taken for a misprint",
     "note": "why, and what else is to be known of it",
     "counted": "1 in the one line in which a printed number counts",
-    "fitted": "1 where settings were chosen by looking at printed numbers; of costs: the exponents fitted to ours",
+    "fitted": "1 where settings were chosen by looking at printed numbers",
+    "n": "nodes of the graph",
+    "K": "clients",
+    "d": "features of a node",
+    **{f"exponent_{letter}": f"power of {letter} with which it grows" for letter in "nKd"},
+    **{f"exponent_{letter}_error": "standard error of that" for letter in "nKd"},
     "draws": "what runs draw anew: `seeds`, or `splits and seeds`",
     "printed_selection": "the round that the protocol prints",
     # packed runs

@@ -20,7 +20,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common, costs
-from fgl_repro.tables.results import Stat, columns_of, grid_text
+from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ class Growth:
         """``1.02 ± 0.03``."""
         return "" if self.exponent is None else f"{self.exponent + 0.0:.2f} ± {self.error:.2f}"
 
+    def columns(self, letter: str) -> dict[str, str]:
+        """Exponent and error for the CSV, blank where there are none."""
+        return {
+            f"exponent_{letter}": decimal(self.exponent, 4),
+            f"exponent_{letter}_error": decimal(self.error, 4),
+        }
+
 
 Grown = dict[tuple[str, str, str], Growth]
 """By quantity, id of the line, and axis."""
@@ -76,7 +83,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         own = found[cell.row, quantity]
         values = {letter: cell.row.overrides[axis] for axis, letter in letters.items()}
         said = {"name": line.name, "quantity": quantity} | values | columns_of(own, 6, "value", "std", "n_seeds")
-        fitted = {f"exponent_{letter}": grown[quantity, line.id, axis].told for axis, letter in letters.items()}
+        fitted = {
+            name: text
+            for axis, letter in letters.items()
+            for name, text in grown[quantity, line.id, axis].columns(letter).items()
+        }
         claimed = {"wanted": len(spec.seeds), "claim": claim(spec, line, quantities[quantity])}
         rows.append(common.head(spec, protocol, cell) | said | fitted | claimed)
     grids = [_grid(spec, quantity, metric, letters, grown) for quantity, metric in quantities.items()]

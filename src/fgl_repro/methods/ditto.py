@@ -7,7 +7,6 @@ model answers all tests. Both start from the same weights.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). FedVN, in whose Table 1 it stands, gives no
 mu; PFLlib's default of 0 would be training alone, so that one from the paper's grid stands here.
-Tables: FedVN 1.
 """
 
 from __future__ import annotations

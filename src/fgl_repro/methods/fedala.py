@@ -15,7 +15,6 @@ Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
 Known differences from its code (PFLlib's too): learning ends after ``most`` epochs, theirs when it has converged. Their
 classifier's tensors are the last linear map's, weight and bias, as here.
 FedVN, in whose Table 1 it stands, gives none of these numbers; those of the code's defaults stand here.
-Tables: FedVN 1.
 """
 
 from __future__ import annotations

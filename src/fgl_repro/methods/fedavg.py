@@ -15,7 +15,6 @@ eight bytes a parameter instead of four. Methods built on this one have it where
 Evaluated model: each client's own after its local epochs, before averaging (FED-PUB's and FedLoG's code), or, where the
 protocol says so, the mean itself. With ``release``, FedSage's GraphSAGE and its protocol this is FedSage, whose code
 starts from the mean of independent models (here: one model) and has one Adam for all clients, each in turn.
-Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D2-D4, Figures 4, 5.
 """
 
 from __future__ import annotations

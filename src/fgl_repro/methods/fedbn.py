@@ -6,7 +6,6 @@ network that names them otherwise, and are FedAvg. Scales and shifts are neither
 averages them, to no effect).
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
-Tables: FedVN 1.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ Variants:
 Known differences from the authors' code: the protocol's optimiser, whose moments outlive rounds, in place of SGD begun
 anew in each; the protocol's batches; a teacher in evaluation mode, computed once a round. Weights are averaged by
 training nodes. Which form FedLoG ran is unknown; what ``vacant`` and ``rest`` do to its cells: results/fedlog.
-Tables: FedLoG 1, 2, 5, 6, 9.
 """
 
 from __future__ import annotations

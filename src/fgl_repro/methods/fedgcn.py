@@ -16,7 +16,6 @@ Variants:
 Inference on other graphs (unseen nodes, a new client) propagates on the graph at hand. The part of a held-out client
 takes no part in the exchange. FedLoG ran it on its 128-128-linear GCN and did not count the exchange; the released code
 has 16 hidden units and plain SGD. Uniform mean, as the released code. Bytes are means over clients.
-Tables: FedLoG 1, 2, 5, 6, 9.
 """
 
 from __future__ import annotations

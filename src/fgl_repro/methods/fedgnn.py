@@ -13,7 +13,6 @@ does not hold it, and a node classifier has neither items nor users: everything 
       weights    as FedAvg by training nodes, with the protocol's local epochs.
 
 Not done: noise and pseudo items. Bytes of the widening (features, once) are a mean over clients.
-Tables: FED-PUB 2, 3, 4, 7.
 """
 
 from __future__ import annotations

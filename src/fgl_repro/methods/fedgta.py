@@ -20,7 +20,6 @@ Variants:
 Known differences: G_j is one number a client either way. Features are not propagated beforehand (the code's GAMLP); any
 model does. What is judged is the protocol's to say: the code judges the mean after it came down, OpenFGL before.
 O-pFGL's printed row for Cora is that of models after fewer local steps than validation takes: results/opfgl/notes.
-Tables: O-pFGL 1, 2, 4, 5, 7 to 9, 13 to 18, 21.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ Variants: none; beta = tau = 1 are the values of the authors' configuration.
 Known differences from the authors' code: teacher logits are computed once a round (they are constant in it) and in
 evaluation mode; the optimiser is the protocol's Adam, kept across rounds, in place of SGD with momentum restarted.
 On PubMed (three classes) only two classes are ever "not true". Weights are averaged by training nodes.
-Tables: FedLoG 1, 2, 5, 6, 9.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ received.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). The released code of FED-PUB, in whose
 tables it stands, does not hold it; "shares base layers only" is all that the supplement says (B.2).
-Tables: FED-PUB 2, 3, 4.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). Neit
 says which mu it ran; 0.01 is that of GCFL's code. With one full-batch step a round the term has no gradient (theta is
 still what was received), so that the run is FedAvg's bit for bit: every graph of FED-PUB's tables with one local
 epoch.
-Tables: FED-PUB 2, 3, 4.
 """
 
 from __future__ import annotations

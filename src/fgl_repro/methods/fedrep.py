@@ -6,7 +6,6 @@ the base alone is sent and averaged. Both take the protocol's local epochs, as i
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
 FedVN, in whose Table 1 it stands, says only that encoders are shared and classifiers stay local; its code lacks it.
-Tables: FedVN 1.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ Known differences: a class that nobody trains on keeps its s_c (the code divides
 and biases of its GNN from U[0, 1): ``initial=uniform``; here models start as all others do. Its accuracy on nodes of
 minor classes is not measured. Rates and epochs of the code are 0.003 and 5, with GraphSAGE. Cora and CiteSeer come
 back, PubMed's macro-F1 with more local epochs: results/opfgl/notes.
-Tables: O-pFGL 1, 2, 4, 5, 7 to 9, 13 to 18, 21.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ Adam at 0.001. Norms of updates grow with both, and a GCN of 10^5 parameters at 
 FedAvg. ``ratio`` keeps what both bounds imply at any scale, ||mean|| < 0.5 max; the code's other presets have 0.1 to
 0.5. What FED-PUB ran is unknown, and what FedVN, in whose Table 1 GCFL+ stands. GCFL+ takes the same ``ratio``; of its
 code's two signals only the default is here, not the norms of updates.
-Tables: FED-PUB 2, 3, 4 (GCFL); FedVN 1 (GCFL+).
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ Variants:
 
 Known differences from the released code: those of FedSage+. In the paper Equation (5) trains the classifier that is
 tested, too; in the code, and here, that one is trained afterwards on the mended graph.
-Tables: FedSage 2.
 """
 
 from __future__ import annotations

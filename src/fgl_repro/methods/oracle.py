@@ -9,7 +9,6 @@ Variants: in which graph it meets the test nodes of the clients, over whom its a
     clients  the clients' own graphs, as the caption can be read.
 
 Not trained on: nodes that no client has (one in 32 of the overlapping parts). Rounds are merely epochs.
-Tables: FED-PUB 7.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ Variants:
 How O-pFGL ran it in a federation is not written; its numbers lie between the two variants' (results/opfgl/notes).
 Known differences: Pi is never built; P and T come from power steps until float precision. Learning rate, its decay and
 early stopping are the protocol's, not the paper's.
-Tables: O-pFGL 6a, 6b.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ released code's, for its own DENSE, too.
 
 Further known differences from the released code: gradients are not clipped; weights are never held near those before,
 for there that bound is never reached.
-The server must see single models, so that secure aggregation is none for it. Tables: O-pFGL 1, 4, 5, 7.
+The server must see single models, so that secure aggregation is none for it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ fine-tuning on Cora, 10 do as well as 50.
 
 Further known differences from the released code: gradients are not clipped; a generator begun anew has FedTAD's
 distribution, not N(0, 0.02). ``renewed=false`` goes on with it, ``student=random`` does not start from the mean.
-The server must see single models, so that secure aggregation is none for it. Tables: O-pFGL 1, 4, 5, 7.
+The server must see single models, so that secure aggregation is none for it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ at every tenth step on the clients' own validation nodes, where the code has a v
 tell apart). "Least loss" compares different random weights. Better than O-pFGL prints: results/opfgl/notes. With
 another backbone clients condense by a GCN of its width all the same, and the server trains the backbone, which reads
 weights of links as O-pFGL's does.
-Tables: O-pFGL 1, 4, 5, 7.
 """
 
 from __future__ import annotations

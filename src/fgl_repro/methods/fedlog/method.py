@@ -39,7 +39,7 @@ norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and
 The printed numbers are the release's: 37 of 60 closed-set cells agree, 15 of the paper variant's (one seed). Missing
 classes on PubMed and Computers stay below print; results/fedlog/FINDINGS.md says what PubMed's do not depend on.
 Ablations: alpha=half (Table 7), share and weighting (HH, HT, TH, TT), noise and permute (Table 3), scale_step=0,
-generalize=false. Tables: FedLoG 1, 2, 3, 5 to 9.
+generalize=false.
 """
 
 from __future__ import annotations

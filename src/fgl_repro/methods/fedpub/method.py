@@ -32,7 +32,6 @@ are categories, too; their links are all alike.
 Known differences from the released code: it also sends every client the global model, which none reads; not sent
 here. Its probe features are unseeded; here they come from a stream of the run seed. Masks of a client are its own
 (the released workers can leak them). tau = 3 for non-overlapping, 5 for overlapping clients (shipped scripts).
-Tables: FedLoG 1, 2, 5, 6, 9; FED-PUB 2 to 7, Figure 1.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ FedLoG prints 1543.58 MB for CiteSeer, 100 rounds, both ways: 1,929,478 numbers 
 FedSage's paper, and here, the classifier alone does, and phase 1 (``generator``, ``setup`` in records of before) sends
 far more than all rounds.
 FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/fedlog/FINDINGS.md).
-Tables: FedLoG 1, 2, 5, 6, 9; FedSage 2, D1-D4, Figures 3-5.
 """
 
 from __future__ import annotations

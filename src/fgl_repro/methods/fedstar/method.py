@@ -13,7 +13,6 @@ Known differences: in its code every client draws its own first weights, here al
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
 GINs with means of nodes. Here it runs under FedVN's protocol (plain SGD, batches of 32, width 100); its paper has Adam
 with rate 0.001, weight decay 5e-4, and batches of 128.
-Tables: FedVN 1.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ rep_distill (the generator makes hidden values) is not there.
 The server must see single models, so that secure aggregation is none for it.
 On Cora O-pFGL's numbers come back with 100 local epochs, which validation prefers to 20; on PubMed printed numbers are
 far lower, as FedAvg's are, and a small rate of fine-tuning leads there.
-Tables: O-pFGL 1, 2, 4, 5, 7 to 9, 13 to 18, 21.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ Known differences: without a generator all links weigh 1 / M, so that the virtua
 Table 2, which the released code does not have). A generator without dropout and batch statistics of the graphs at hand
 answer when models are tested, as in the code. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
 Motif/Basis; the paper searches them for each data set and prints none.
-Tables: FedVN 1, 2; Figures 2 to 6.
 """
 
 from __future__ import annotations

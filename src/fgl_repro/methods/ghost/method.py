@@ -23,7 +23,6 @@ Known differences: couplings of FGW come from proximal steps for all clients at 
 Generators see training nodes and their labels alone: those of the others, which the code feeds in, have no part in any
 loss but by their links. The norm of I, a constant in the loss, is left out. Hidden width 128 and dropout 0.3 are the
 code's; here the model is the configuration's. Better than O-pFGL prints; its fine-tuning decides: results/opfgl/notes.
-Tables: O-pFGL 1, 4, 5, 7.
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ Its learnt links are a hub structure that rounding moves: the same code on anoth
 Hyper-parameters by data set and partition are those of the released scripts. Ablations: ``distill`` none, fixed or
 node (ours), with ``focus=2`` under focal loss, ``major=0`` (without HRE); ``linking`` matrix or dot (how the paper's
 were trained is not said: here at the predictor's rate from normal logits, and with nothing to train).
-Tables: O-pFGL 1, 2, 4 to 25 (12 to 16, 23, 24 where graphs are at hand), Figures 3, 7 to 10.
 """
 
 from __future__ import annotations

@@ -110,6 +110,11 @@ def without_number(cell: Cell) -> bool:
     return any(line["method"] == cell.row.name and line["note"].startswith(("OOM", "N/A")) for line in found)
 
 
+def test_drawings_have_columns_of_what_is_at_hand() -> None:
+    assert load("opfgl/19").drawn == [("cora", 10), ("citeseer", 10)]
+    assert load("opfgl/13").drawn == load("opfgl/13").places, "of none of its data sets are there files"
+
+
 def test_figures_say_that_they_are_our_reading() -> None:
     figures = [load(name) for name in NAMES if "fig" in name]
     assert len(figures) >= 6

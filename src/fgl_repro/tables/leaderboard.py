@@ -151,7 +151,7 @@ def _column(table: Grid, panel: Panel, dataset: str, clients: int) -> list[str]:
 def draw(figure: Figure, table: Grid) -> None:
     """A chart a panel: numbers by column with one std, and beside it average ranks with their std over columns."""
     spec = table.spec
-    width = max(0.8 * len(spec.places), 3.0)
+    width = max(0.8 * len(spec.drawn), 3.0)
     figure.set_size_inches(width + 4.5, max(0.28 * len(spec.rows) + 1.5, 3.0) * len(spec.panels))
     grid = figure.subplots(len(spec.panels), 2, squeeze=False, width_ratios=(width, 3.0))
     for (left, right), panel in zip(grid, spec.panels, strict=True):
@@ -171,13 +171,13 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     spec, kind = table.spec, table.spec.kind_of(panel)
     for number_of, row in enumerate(spec.rows):
         aside = 0.7 * ((number_of + 0.5) / len(spec.rows) - 0.5)
-        found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.places]
+        found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.drawn]
         points = [(x + aside, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in enumerate(found) if s]
         if points:
             color, mark = _style(table, row)
             x, mean, std = (list(values) for values in zip(*points, strict=True))
             chart.errorbar(x, mean, yerr=std, fmt=mark, color=color, capsize=2.5, elinewidth=1.2, label=row.label)
-    chart.set_xticks(range(len(spec.places)), [f"{spelled(d)}\n{k}" for d, k in spec.places], fontsize=7.5)
+    chart.set_xticks(range(len(spec.drawn)), [f"{spelled(d)}\n{k}" for d, k in spec.drawn], fontsize=7.5)
     ylabel = charts.axis(kind) + table.dagger(table.selection)
     charts.tidy(chart, "", ylabel, f"{panel.name}  {panel.title}", whole=False)
 

@@ -143,6 +143,11 @@ class TableSpec(Entries):
         """Data sets and client counts: the columns of a panel."""
         return list(product(self.datasets, self.clients))
 
+    @property
+    def drawn(self) -> list[tuple[str, int]]:
+        """Columns that a drawing has: those of data sets at hand, or all where none is."""
+        return [at for at in self.places if at[0] not in self.absent] or self.places
+
     def option(self, name: str) -> Any:
         """An entry of ``options`` that the kind cannot do without.
 

@@ -23,7 +23,7 @@ LETTERS = 15.0  # that an inch holds below the charts
 
 def draw(figure: Figure, table: Grid) -> None:
     """A chart a panel: methods down, data sets and client counts across, ours minus the printed number."""
-    spec, columns = table.spec, len(table.spec.places)
+    spec, columns = table.spec, len(table.spec.drawn)
     height = 0.24 * len(spec.rows) + 1.1
     figure.set_size_inches(max(0.52 * columns + 3.2, 6.4), height * len(spec.panels) + 0.7)
     grid = figure.subplots(len(spec.panels), 1, squeeze=False)
@@ -38,7 +38,7 @@ def draw(figure: Figure, table: Grid) -> None:
 
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
     spec = table.spec
-    places = spec.places
+    places = spec.drawn
     shades = np.full((len(spec.rows), len(places)), np.nan)
     for (y, row), (x, at) in product(enumerate(spec.rows), enumerate(places)):
         cell = Cell(panel, row, *at)

@@ -72,7 +72,7 @@ def draw(
         xlabel: What they are together.
         spread: Part of the distance between two x which the series share.
     """
-    places = table.spec.places
+    places = table.spec.drawn
     figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
     row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
     drawn, kind = {}, table.spec.kind_of(series[0][1][0][0])

@@ -159,8 +159,9 @@ def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[s
     for charts_of_one, quantity in zip(every, quantities, strict=True):
         for chart, (axis, letter) in zip(charts_of_one, letters.items(), strict=True):
             for number, line in enumerate(_rows_by_line(spec)):
-                points = [(x, s.mean, s.std or 0.0) for x, s in grown[quantity, line.id, axis].points if s.mean > 0]
-                charts.band(chart, points, number, line.label)
+                found = grown[quantity, line.id, axis].points
+                if all(s.mean > 0 for _, s in found):  # what is 0 somewhere has no place on a logarithmic axis
+                    charts.band(chart, [(x, s.mean, s.std or 0.0) for x, s in found], number, line.label)
             unit = f"{quantity}, {UNITS.get(quantity, 'seconds')}" if chart is charts_of_one[0] else ""
             charts.tidy(chart, f"{letter}, {axis.rpartition('.')[2]}", unit, "", whole=False)
             chart.set_xscale("log")

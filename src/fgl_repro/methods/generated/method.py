@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import S
 from fgl_repro.fl.mixing import average
 from fgl_repro.methods.fedavg import FedAvg
-from fgl_repro.nn.models.fleet import Fleet
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.models import fleet
     from fgl_repro.nn.models.model import Params
+else:
+    fleet = lazy("fgl_repro.nn.models.fleet")
 
 
 class Distiller(Protocol):
@@ -79,10 +82,10 @@ class Generated(FedAvg[S]):
         raise NotImplementedError(f"{self.name} does not say who distils")
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
-        teachers, fleet = upload.tensors(), isinstance(clients.model, Fleet)
-        mean = {} if fleet else average(teachers, self.share(clients))
-        start = {name: value[:1] for name, value in mean.items()}
-        learnt = self.distiller(state).distil(teachers, start or teachers)
+        teachers = start = upload.tensors()
+        if not isinstance(clients.model, fleet.Fleet):
+            start = {name: value[:1] for name, value in average(teachers, self.share(clients)).items()}
+        learnt = self.distiller(state).distil(teachers, start)
         return weights_of(clients, {name: value.expand_as(teachers[name]) for name, value in learnt.items()})
 
     def publish(self, clients: Clients, state: S) -> Message:
@@ -97,7 +100,7 @@ class Generated(FedAvg[S]):
 
 def weights_of(clients: Clients, params: Params) -> Weights:
     """A message of models, of which each client of a fleet has the tensors of its architecture."""
-    if not isinstance(clients.model, Fleet):
+    if not isinstance(clients.model, fleet.Fleet):
         return Weights(params)
     return FleetWeights(params, clients.model, clients.count)
 
@@ -106,7 +109,7 @@ def weights_of(clients: Clients, params: Params) -> Weights:
 class FleetWeights(Weights):
     """Models of different architectures; tensor ``c.W1`` is of the clients of architecture c, ``[K_c, ...]``."""
 
-    model: Fleet
+    model: fleet.Fleet
     clients: int
 
     def bytes_by_field(self) -> dict[str, np.ndarray]:

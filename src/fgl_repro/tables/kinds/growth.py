@@ -79,7 +79,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         for axis in letters
     }
     rows: list[dict[str, Any]] = []
-    for (cell, quantity), line in (((c, q), spec_line(spec, c.row)) for c in spec.cells() for q in quantities):
+    for (cell, quantity), line in (((c, q), _line_of(spec, c.row)) for c in spec.cells() for q in quantities):
         own = found[cell.row, quantity]
         values = {letter: cell.row.overrides[axis] for axis, letter in letters.items()}
         said = {"name": line.name, "quantity": quantity} | values | columns_of(own, 6, "value", "std", "n_seeds")
@@ -101,7 +101,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     )
 
 
-def spec_line(spec: TableSpec, row: Row) -> Row:
+def _line_of(spec: TableSpec, row: Row) -> Row:
     """The row of the yaml that was swept into ``row``."""
     return next(line for line in spec.lines if line.id == row.line)
 

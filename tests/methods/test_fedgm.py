@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fgl_repro.core import registry
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -147,6 +148,14 @@ def test_bytes_are_those_of_features_labels_and_predictor(world: World) -> None:
     m, d, h = len(work.labels), world.graph.base.num_features, 4
     net = 2 * d * h + h + h * h + h + h + 1 + 4 * h
     assert work.size == 4 * m * d + 8 * m + 4 * net
+
+
+def test_a_deeper_network_than_that_which_condenses_comes_down_whole(world: World) -> None:
+    config = make_config("fedgm", "release")
+    config.model = registry.option("model", "gcn2")(hidden=8, dropout=0.0, layers=3)
+    ledger = federate(config, world, CPU)[0].ledger.as_dict()
+    d, c = world.graph.base.num_features, world.graph.base.num_classes
+    assert ledger["download"]["down"]["weights"] == 4 * (d * 8 + 8 + 8 * 8 + 8 + 8 * c + c)
 
 
 def test_other_networks_see_the_weights_of_links(world: World) -> None:

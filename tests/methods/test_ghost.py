@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 
+from fgl_repro.core import registry
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -18,6 +19,7 @@ from fgl_repro.methods.generated.graphs import PseudoGraph, network
 from fgl_repro.methods.ghost import proxies
 from fgl_repro.methods.ghost.integration import Integration
 from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from fgl_repro.nn.models.model import Params
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -146,6 +148,47 @@ def test_importances_and_retention_are_those_of_a_plain_rewrite(variant: str, wo
     summed = (squares * theta**2 - 2 * products * theta + constants).sum()
     expected = sum((weight["W1"] * (theta - then["W1"]) ** 2).sum() for weight, then in kept)
     torch.testing.assert_close(summed, expected, rtol=1e-3, atol=1e-4)
+
+
+def first_layer(model: str, theta: Params, graph: PseudoGraph) -> torch.Tensor:
+    """What the first convolution of one network makes of all nodes, written out with dense matrices ``[n, H]``."""
+    own = {name: value[0] for name, value in theta.items()}
+    features, weight, bias = graph.features, own["W1"], own["b1"]
+    looped = graph.around > 0
+    if model == "graphsage":
+        links = looped.float().fill_diagonal_(0)
+        mean = links @ features / links.sum(1, keepdim=True).clamp_min(1)
+        return torch.cat([mean, features], dim=1) @ weight + bias
+    if model == "gat":
+        mapped = features @ weight
+        scores = F.leaky_relu((mapped @ own["t1"]).unsqueeze(1) + mapped @ own["s1"], 0.2)
+        return torch.softmax(scores.masked_fill(~looped, -torch.inf), dim=1) @ mapped + bias
+    steps = 2 if model == "sgc" else 1
+    return torch.linalg.matrix_power(graph.around, steps) @ features @ weight + bias
+
+
+@pytest.mark.parametrize("model", ["gcn2", "gcn2 of three", "graphsage", "gat", "sgc"])
+def test_importances_follow_the_first_layer_of_any_backbone(model: str, world: World) -> None:
+    name, _, deep = model.partition(" of ")
+    config = make_config("ghost", "paper", **{"method.steps": 1, "method.server_steps": 3})
+    sizes = {"hidden": 8, "dropout": 0.0, **({"layers": 3} if deep else {})}
+    config.model = registry.option("model", name)(**sizes)
+    clients = make_clients(world, config)
+    server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
+    graph, labels = server.graph(1)
+    theta = {name: value.detach().clone().requires_grad_() for name, value in server.params.items()}
+    hidden, weight = torch.relu(first_layer(name, theta, graph)), theta["W1"][0]
+    pairs = [(hidden[i] @ weight.T) @ torch.tanh(hidden[j] @ weight.T) for i, j in (graph.around > 0).nonzero()]
+    first = [each for each in theta if each.endswith("1")]
+    plain = torch.autograd.grad(torch.stack(pairs).square().sum(), [theta[each] for each in first])
+    importance = server.importance(graph)
+    for each, grad in zip(first, plain, strict=True):
+        torch.testing.assert_close(importance[each], grad, rtol=1e-3, atol=1e-4)
+    assert not any(importance[each].any() for each in theta if each not in first)
+    before = float(server.learn(graph, labels))
+    assert float(server.learn(graph, labels)) < before
+    for each, value in theta.items():
+        assert not torch.equal(server.params[each], value), "every weight learns"
 
 
 def test_bytes_are_those_of_generators_up_and_a_model_down(world: World) -> None:

@@ -56,7 +56,7 @@ class Server:
     def beginning(self) -> tuple[Any, Params]:
         """How the network of the clients sees the union, and its first weights, no client axis."""
         model, features, device = self.clients.model, self.features["X"][0].detach(), self.counts.device
-        if isinstance(model, GCN):
+        if isinstance(model, GCN) and model.layers == 2:
             return PseudoGraph(features, self.around).view(1), self.drawn()
         union = Surrogate(features, links_of(self.around), self.labels).union()
         view = model.view(Views(device), union, np.arange(union.num_nodes))

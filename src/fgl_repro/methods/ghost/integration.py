@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced
+from fgl_repro.methods.generated.named import mapped
 from fgl_repro.methods.ghost.proxies import NOISE, generated
+from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.model import Params
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ class Integration:
     """
 
     def __init__(self, method: Ghost, clients: Clients, nets: Params) -> None:
-        self.method, self.model, self.nets = method, clients.model, nets
+        self.method, self.nets = method, nets
+        self.model: Any = clients.model  # a Layered one: `Ghost.models` names no other
         self.params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
         self.optimiser = StackedAdam(self.params, method.lr_server, method.weight_decay)
         self.sizes = np.diff(clients.world.graph.ptr)
@@ -57,9 +60,16 @@ class Integration:
         made = generated(own, noise, labels.unsqueeze(0), rate, self.dropout)[0]
         return PseudoGraph.of(made, min(self.method.neighbours, nodes)), labels
 
+    def inputs(self, graph: PseudoGraph) -> tuple[Params, Any]:
+        """Weights and view by which the server's model reads a graph."""
+        if isinstance(self.model, GCN) and self.model.layers == 2:
+            return self.params, graph.view(1)
+        first = mapped(graph.features, self.params["W1"])
+        return {**self.params, "W1": first}, graph.named.view(self.model, 1)
+
     def importance(self, graph: PseudoGraph) -> Params:
         """I, the gradient of sum e_ij^2 over links, e_ij = (h_i W)(tanh h_j W), W the first layer's map."""
-        hidden = torch.relu(self.model.first(self.params, graph.view(1)))[0]
+        hidden = torch.relu(self.model.convolved(*self.inputs(graph)))[0]
         weight = self.params["W1"][0]
         other = torch.tanh(hidden @ weight.T) @ weight  # e_ij is the product of h_i and row j of this
         held = (hidden @ other.T * graph.around.sign()).square().sum()
@@ -72,10 +82,10 @@ class Integration:
 
     def learn(self, graph: PseudoGraph, labels: Tensor) -> Tensor:
         """A few steps on one graph; the loss at the last."""
-        importance, view, names = self.importance(graph), graph.view(1), list(self.params)
+        importance, names = self.importance(graph), list(self.params)
         squares, products, constants = self.sums
         for _ in range(self.method.server_steps):
-            loss = F.cross_entropy(self.model(self.params, view, self.dropout)[0], labels)
+            loss = F.cross_entropy(self.model(*self.inputs(graph), self.dropout)[0], labels)
             for n in names:
                 theta = self.params[n]
                 kept = squares[n] * theta**2 - 2 * products[n] * theta + constants[n]

@@ -74,6 +74,10 @@ class Averaging(Layered):
         early = params["b1"] if self.maps == 2 else torch.zeros_like(params["b1"])
         return super().first({**params, "b1": early}, view)
 
+    def convolved(self, params: Params, view: WholeView) -> Tensor:
+        """The logits of the view's rows where one map is all, else the first map of all nodes, ``[K, n, C or H]``."""
+        return self(params, view) if self.maps == 1 else self.first(params, view)
+
     def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
         return super().activated(values, rng) if self.relu else values
 

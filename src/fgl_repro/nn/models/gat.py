@@ -61,6 +61,11 @@ class GAT(Layered):
         """Features through the first map, at all nodes, ``[K, n1, H]``."""
         return super().first({**params, "b1": torch.zeros_like(params["b1"])}, view)
 
+    def convolved(self, params: Params, view: WholeView, first: Tensor | None = None) -> Tensor:
+        """First layer's output before its ReLU, at all nodes, ``[K, n1, H]``."""
+        mapped = self.first(params, view) if first is None else first
+        return self.attended(params, 1, mapped, view.step)
+
     def embed(
         self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
@@ -70,9 +75,8 @@ class GAT(Layered):
         self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
         """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
-        mapped = self.first(params, view) if first is None else first
-        hidden = self.attended(params, 1, mapped, view.step)
-        mapped = torch.bmm(self.activated(hidden, rng), params["W2"])
+        hidden = self.activated(self.convolved(params, view, first), rng)
+        mapped = torch.bmm(hidden, params["W2"])
         return self.attended(params, 2, mapped, view.outer, view.pick)
 
     def attended(self, params: Params, layer: int, mapped: Tensor, links: Links, pick: Tensor | None = None) -> Tensor:

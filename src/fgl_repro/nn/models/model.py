@@ -123,6 +123,10 @@ class Layered:
             mapped = view.inner(mapped)
         return mapped.view(view.num_clients, -1, mapped.shape[1]) + params["b1"].unsqueeze(1)
 
+    def convolved(self, params: Params, view: Any) -> Tensor:
+        """First layer's output with all that neighbours bring to it, before its ReLU, ``[K, n1, H]``."""
+        return self.first(params, view)
+
     def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
         """ReLU, and dropout when ``rng`` is given."""
         values = torch.relu(values)

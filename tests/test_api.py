@@ -104,6 +104,17 @@ def test_candidates_run_first_where_the_protocol_tunes(fake: None, jobs: int) ->
     assert len(RecordStore("records").files()) == 5
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
+    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
+    assert [run.record.config["protocol"]["lr"] for run in found] == [0.003]
+    assert not found.failed
+    monkeypatch.setenv("FAKE_LOG", "log")
+    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)) == 1
+    assert not Path("log").exists(), "that it diverges is known"
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

@@ -12,7 +12,7 @@ from fgl_repro.cli import table as cli
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
-from support import wandb_log
+from support import helpers, wandb_log
 from support.worlds import random_graph
 
 
@@ -208,6 +208,42 @@ def test_what_published_candidates_choose_is_packed(
         for path in (tmp_path / "records").iterdir():  # a fresh clone: candidates are published and nowhere else
             path.unlink()
     assert counts[1] == counts[0] + 1
+
+
+def test_a_candidate_that_diverges_has_lost_and_is_published(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
+    table = ("fedlog/1", "--protocol", "fedlog_tuned")
+    corner = (*table, "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "1")
+    assert call(tmp_path, "run", *corner) == 0
+    out, err = capsys.readouterr()
+    assert "1 runs done" in out
+    assert "failed: local" in err
+    assert "lower protocol.lr" in err
+    assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
+    assert "diverged.csv holds 1 runs that diverged." in capsys.readouterr().out
+    for path in (tmp_path / "records").iterdir():  # a fresh clone
+        path.unlink()
+    assert call(tmp_path, "missing", *corner) == 0
+    assert capsys.readouterr().out == ""
+    assert call(tmp_path, "run", *corner) == 0
+    out, err = capsys.readouterr()
+    assert "0 runs done" in out
+    assert "failed" not in err
+    assert call(tmp_path, "check") == 0
+    path = tmp_path / "results" / "fedlog" / "diverged.csv"
+    path.write_text(path.read_text().replace("diverged", "finished"))
+    assert call(tmp_path, "check") == 2
+
+
+def test_a_run_that_diverges_is_named_in_its_cell(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DIVERGES", str(helpers.config(clients=3).protocol.lr))
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "fedavg", "--seeds", "0")
+    assert call(tmp_path, "run", *corner) == 1
+    assert "diverged" in capsys.readouterr().out
 
 
 def test_published_runs_count_as_done_unless_fresh(

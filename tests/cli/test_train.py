@@ -157,17 +157,19 @@ def test_mistakes_are_one_sentence_and_leave_nothing(shell: Shell, words: str, s
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "said", "status"),
     [
-        ("partitioner.clients=99999", "lower partitioner.clients"),
-        ("protocol.lr=1e30", "lower protocol.lr"),
+        ("partitioner.clients=99999", "lower partitioner.clients", "failed"),
+        ("protocol.lr=1e30", "lower protocol.lr", "diverged"),
     ],
 )
-def test_a_run_that_cannot_be_is_one_sentence_and_a_note(shell: Shell, cora: None, words: str, said: str) -> None:
+def test_a_run_that_cannot_be_is_one_sentence_and_a_note(
+    shell: Shell, cora: None, words: str, said: str, status: str
+) -> None:
     assert said in shell.refused(*TWO_ROUNDS, *words.split())
     (name,) = shell.left()
     note = json.loads((shell.folder / name).read_text())
-    assert (name, note["status"]) == (f"records/{note['key'][:16]}.failed.json", "failed")
+    assert (name, note["status"]) == (f"records/{note['key'][:16]}.failed.json", status)
     assert said in note["error"]
 
 

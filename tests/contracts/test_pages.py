@@ -15,7 +15,7 @@ from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import curves
-from fgl_repro.runs.packed import Packed
+from fgl_repro.runs.packed import Packed, PackedDiverged
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import columns, findings, report
 from fgl_repro.tables import reference as printed_numbers
@@ -97,7 +97,8 @@ def test_all_that_is_published_is_made_again_from_the_packed_runs(
     monkeypatch.setattr(common, "graph_of", lambda name, *rest: None if name in absent else known(name, *rest))
     folder = RESULTS / paper
     rounds = curves.read_packed(folder / "curves.csv")
-    source = Archive(RecordStore(folder / "no local records"), Packed(folder / "runs.csv"), rounds)
+    lost = PackedDiverged(folder / "diverged.csv")
+    source = Archive(RecordStore(folder / "no local records"), Packed(folder / "runs.csv"), rounds, diverged=lost)
     made = [make(spec, protocol, source) for each in specs for spec, protocol in each.by_protocol()]
     filled = [item for item in made if item.has_numbers]
     texts = {RESULTS / item.place / name: text for item in filled for name, text in item.texts.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.config import Config, key_of, override
+from fgl_repro.core.errors import DivergenceError
 from fgl_repro.runs.attempt import attempt
 from fgl_repro.runs.store import RecordStore
 from support import fake_run, helpers
@@ -41,6 +42,15 @@ def test_a_claimed_run_is_left_to_its_holder(store: RecordStore, run: Config) ->
         assert claim is not None
         assert attempt(run, store, execute=FAKE) == "busy"
     assert attempt(run, store, execute=FAKE) == "done"
+
+
+def test_what_diverged_is_noted_in_a_sentence(store: RecordStore, run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_DIVERGES", str(run.protocol.lr))
+    with pytest.raises(DivergenceError):
+        attempt(run, store, execute=FAKE)
+    note = store.load_failed(key_of(run))
+    assert note is not None
+    assert (note.status, note.error) == ("diverged", "the training loss is nan in round 0: lower protocol.lr.")
 
 
 def test_what_no_reader_takes_is_not_recorded(store: RecordStore, run: Config, monkeypatch: pytest.MonkeyPatch) -> None:

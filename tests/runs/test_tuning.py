@@ -10,7 +10,8 @@ from fgl_repro.config import key_of, options, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.store import Archive, RecordStore
 from support import helpers
 from support.candidates import RATES, record_candidates, tuned
 
@@ -46,6 +47,23 @@ def test_test_metrics_cannot_choose(store: RecordStore, tmp_path: Path) -> None:
 def test_ties_go_to_the_first(store: RecordStore) -> None:
     record_candidates(store, tuned(), [0.9, 0.7, 0.9], [0.1, 0.2, 0.3])
     assert tuning.choose(tuned(), store).protocol.lr == 0.1
+
+
+def test_what_diverged_has_lost_and_what_failed_may_yet_win(store: RecordStore) -> None:
+    record_candidates(store, tuned(), [0.9, 0.7, 0.8], [0.5] * 3)
+    first = tuning.candidates(tuned())[0]
+    store.path(key_of(first)).unlink()
+    for status, rate in (("failed", None), ("oom", None), ("diverged", 0.001)):
+        store.save_failed(note_of(first).changed(status=status, error="why"))
+        choice = tuning.choose(tuned(), store)
+        assert (choice and choice.protocol.lr) == rate
+    note = store.load_failed(key_of(first))
+    records = {record.key: record for record in store.all()}
+    elsewhere = RecordStore(store.folder / "elsewhere")
+    assert tuning.choose(tuned(), Archive(elsewhere, records)) is None
+    assert tuning.choose(tuned(), Archive(elsewhere, records, diverged={note.key: note})).protocol.lr == 0.001
+    store.save(helpers.record(first, probes={"validation": 0.9}))
+    assert tuning.choose(tuned(), Archive(store, {}, diverged={note.key: note})).protocol.lr == 0.1, "a result counts"
 
 
 def test_no_choice_before_all_candidates(store: RecordStore) -> None:

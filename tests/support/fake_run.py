@@ -1,7 +1,7 @@
 """Stands in for a training run in tests of sweeps: quick, and leaves a trace of every start and end.
 
 ``FAKE_LOG`` names a file to which ``start KEY`` and ``end KEY`` are appended (one write, so lines do not mix);
-``FAKE_SECONDS`` is how long a run takes.
+``FAKE_SECONDS`` is how long a run takes, ``FAKE_DIVERGES`` a learning rate at which it diverges.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgl_repro.config import Config, key_of
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.fl.rounds import Report
 from fgl_repro.runs.record import Record
 from support import helpers
@@ -39,6 +39,8 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0.01")) / 2)
         if report is not None:
             report("rounds", number, 2, {"loss": 2.0 - number, "validation": 0.5})
+    if str(config.protocol.lr) == os.environ.get("FAKE_DIVERGES"):
+        raise DivergenceError("the training loss is nan in round 0: lower protocol.lr.")
     if config.seed == 13:
         raise ValueError("thirteen")
     if config.seed == 14:

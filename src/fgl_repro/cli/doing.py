@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection
+from functools import partial
 
 from fgl_repro.cli import request
-from fgl_repro.cli.train import obtain
+from fgl_repro.cli.train import obtain, try_out
 from fgl_repro.config import AXES, Config, key_of, science
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import tuning
@@ -26,8 +27,8 @@ def obtain_tuned(config: Config, args: argparse.Namespace) -> None:
     Raises:
         UserError: It is being computed elsewhere, or it failed.
     """
-    for candidate in tuning.candidates(config):
-        _compute(candidate, args)
+    for candidate in tuning.choices(config):
+        try_out(candidate, archive(args), partial(_compute, candidate.config, args))
     chosen = tuning.choose(config, archive(args))
     assert chosen is not None
     _compute(chosen, args)
@@ -55,8 +56,11 @@ def settle(configs: Collection[Config], jobs: int, args: argparse.Namespace) -> 
                 failed.append((label(science(config)), sentence(error)))
         return failed
     _importable(configs)
-    failed += _in_processes([candidate for config in configs for candidate in tuning.candidates(config)], jobs, args)
+    known, candidates = archive(args), [each for config in configs for each in tuning.candidates(config)]
+    untried = [config for config in candidates if not tuning.diverged(key_of(config), known)]
+    failed = _in_processes(untried, jobs, args)
     chosen = [tuning.choose(config, archive(args)) for config in configs]
+    failed = failed if None in chosen else []  # what diverged has lost
     return failed + _in_processes([config for config in chosen if config is not None], jobs, args)
 
 

@@ -31,7 +31,7 @@ from fgl_repro.config import (
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder, folder_of
 from fgl_repro.runs import curves
-from fgl_repro.runs.packed import Packed
+from fgl_repro.runs.packed import Packed, PackedDiverged
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import PREFIX, Archive, RecordStore
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
@@ -200,28 +200,29 @@ def store(args: argparse.Namespace) -> RecordStore:
     return RecordStore(args.records)
 
 
-def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path]:
-    """The committed runs of a paper, and their curves."""
+def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path, Path]:
+    """The committed runs of a paper, their curves, and those that diverged."""
     folder: Path = args.results / paper
-    return folder / "runs.csv", folder / "curves.csv"
+    return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
 
 
 def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
     """What was run here, over what was published with the repository."""
-    runs, rounds = published(args, paper)
-    return Archive(store(args), runs, rounds, lenient=lenient, took=runs.took)
+    runs, rounds, diverged = published(args, paper)
+    return Archive(store(args), runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
 
 
 def packed_alone(args: argparse.Namespace, paper: str) -> Archive:
     """What was published and nothing else: a run that ends while pages are written is on none of them."""
-    runs, rounds = published(args, paper)
-    return Archive(RecordStore(args.results / paper), runs, rounds, took=runs.took)
+    runs, rounds, diverged = published(args, paper)
+    return Archive(RecordStore(args.results / paper), runs, rounds, took=runs.took, diverged=diverged)
 
 
 def archive_of_all(args: argparse.Namespace) -> Archive:
     """What was run here, over what was published of any paper."""
-    runs, rounds = zip(({}, {}), *(published(args, paper) for paper in published_papers(args)), strict=True)
-    return Archive(store(args), ChainMap(*runs), ChainMap(*rounds), lenient=True)
+    every = (published(args, paper) for paper in published_papers(args))
+    runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
+    return Archive(store(args), runs, rounds, lenient=True, diverged=diverged)
 
 
 def everything_published(args: argparse.Namespace) -> dict[str, Packed]:
@@ -248,17 +249,19 @@ def published_papers(args: argparse.Namespace) -> list[str]:
     return sorted(path.parent.name for path in args.results.glob("*/runs.csv"))
 
 
-def published(args: argparse.Namespace, paper: str) -> tuple[Packed, dict[str, curves.Columns]]:
-    """The published runs of a paper and their curves, by key; read once, and again when a file has changed."""
+def published(args: argparse.Namespace, paper: str) -> tuple[Packed, dict[str, curves.Columns], PackedDiverged]:
+    """The published runs of a paper, their curves, and those that diverged, by key; read again when a file changes."""
     files = packed(args, paper)
     states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
     return _read(*files, *states)
 
 
 @lru_cache
-def _read(runs: Path, rounds: Path, *_: tuple[int, int] | None) -> tuple[Packed, dict[str, curves.Columns]]:
-    """Packed runs and curves; the further arguments have them read again once a file has changed."""
-    return Packed(runs), curves.read_packed(rounds)
+def _read(
+    runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None
+) -> tuple[Packed, dict[str, curves.Columns], PackedDiverged]:
+    """Packed files; the further arguments have them read again once one has changed."""
+    return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
@@ -270,7 +273,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
         if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
-        place, _ = packed(args, paper)
+        place = packed(args, paper)[0]
         print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     return prepared(left, args)
 

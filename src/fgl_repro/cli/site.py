@@ -23,10 +23,10 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
     site.check()
     specs = request.specs(args.table)
     published = {paper: request.published(args, paper) for paper in request.published_papers(args)}
-    rounds = {key: columns for _, curves in published.values() for key, columns in curves.items()}
+    rounds = {key: columns for _, curves, _ in published.values() for key, columns in curves.items()}
 
     def runs() -> Iterator[tuple[str, Record]]:
-        for paper, (packed, _) in published.items():
+        for paper, (packed, *_) in published.items():
             yield from ((paper, record) for record in packed.values())
         if own := set(specs) - set(published):
             yield from (("", record) for record in _local(args, own))

@@ -161,14 +161,17 @@ def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
     launcher = Launcher(args.launcher, args.address, args.slurm)
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in results.candidate_runs(wanted.to_run, wanted.protocol)]
+    known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
+    candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
     if candidates:
         ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args), launcher).ok
-    known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
+        known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
     found = [results.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
     summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args), launcher)
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
+    ok = ok or not unnamed  # what diverged has lost
     archive = request.archive(args, paper, lenient=True)
     written = []
     for wanted in _watched(requests):
@@ -297,11 +300,15 @@ def _refuse_blanks(args: argparse.Namespace, filled: Sequence[artifact.Artifact]
 
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
-    store, (runs, rounds) = request.store(args), request.packed(args, paper)
+    store, (runs, rounds, diverged) = request.store(args), request.packed(args, paper)
     known = request.archive(args, paper)  # candidates that decide which runs are needed may be published already
     needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
-    done = {key: r for key in sorted({key for _, part in needed for key in part}) if (r := store.load(key)) is not None}
+    keys = sorted({key for _, part in needed for key in part})
+    done = {key: r for key in keys if (r := store.load(key)) is not None}
     print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
+    lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
+    if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
+        print(f"{diverged} holds {count} runs that diverged.")
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
     kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
     count = curves.pack({key: store.curves(key) for key in kept}, rounds)
@@ -317,7 +324,7 @@ def _filled(paper: str, archive: Archive) -> list[artifact.Artifact]:
 
 def _unpack(args: argparse.Namespace) -> int:
     for paper in request.specs(args.table):
-        runs, rounds = request.packed(args, paper)
+        runs, rounds, _ = request.packed(args, paper)
         print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
         curves.unpack(rounds, request.store(args))
     return 0

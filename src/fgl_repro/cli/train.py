@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import hydra
@@ -18,13 +20,13 @@ from tqdm import tqdm
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import GROUPS, Config, conf_dir, key_of, register, search, typed
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError, sentence
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
 from fgl_repro.runs.progress import RunProgress
 from fgl_repro.runs.record import Measured, Record
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import RecordStore, Source
 
 if TYPE_CHECKING:
     from hydra.conf import HydraConf
@@ -63,6 +65,16 @@ def obtain(
     return record, verdict == "done"
 
 
+def try_out(candidate: tuning.Choice, known: Source, compute: Callable[[], object]) -> None:
+    """Compute a tuning candidate, unless it is known to diverge. One that does has lost, and others go on."""
+    if tuning.diverged(key_of(candidate.config), known):
+        return
+    try:
+        compute()
+    except DivergenceError as error:
+        print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
+
+
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
@@ -84,8 +96,8 @@ def _number(found: Measured) -> str:
 def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     """One command-line job: the tuning candidates first if the protocol tunes, then the run itself."""
     store = RecordStore(config.paths.records)
-    for candidate in tuning.candidates(config):
-        obtain(candidate, store, live=False, slot=slot)
+    for candidate in tuning.choices(config):
+        try_out(candidate, store, partial(obtain, candidate.config, store, live=False, slot=slot))
     chosen = tuning.chosen(config, store)
     assert chosen is not None
     record, fresh = obtain(chosen.config, store, live, slot)

@@ -7,6 +7,10 @@ class UserError(Exception):
     """Something the user can mend; entry points print it on stderr without a traceback and exit with 2."""
 
 
+class DivergenceError(UserError):
+    """Training came to a loss that is not finite: of settings that are tried out, those that lead there have lost."""
+
+
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM), as if by Ctrl-C but with another exit status."""
 

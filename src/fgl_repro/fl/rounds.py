@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl import links
 from fgl_repro.fl.clients import Clients
@@ -195,13 +195,13 @@ def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, 
         loss: Of each client ``[K]``.
 
     Raises:
-        UserError: The loss of a client is not finite.
+        DivergenceError: The loss of a client is not finite.
     """
     finite = torch.isfinite(loss).all().to(loss.dtype)
     *points, all_finite = torch.stack([*curves.values(), finite]).tolist()
     now: dict[str, float] = dict(zip(curves, points, strict=True))
     if not all_finite:
-        raise UserError(
+        raise DivergenceError(
             f"the training loss is {now['loss']} in round {number}: lower protocol.lr, or check the features."
         )
     return now

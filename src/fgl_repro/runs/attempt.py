@@ -15,9 +15,9 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
 from fgl_repro.config import Config
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError, sentence
 from fgl_repro.runs.provenance import note_of
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import DIVERGED, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.tracking import Live
 
@@ -77,10 +77,9 @@ def attempt(
                 store.save(record, outcome.curves)
                 logger.finish(record)
         except Exception as error:
-            oom = out_of_memory(error)
             with suppress(OSError):
-                store.save_failed(note.changed(status="oom" if oom else "failed", error=traceback.format_exc()))
-            if oom:
+                store.save_failed(note.changed(**_ended(error)))
+            if out_of_memory(error):
                 raise UserError(
                     f"run {note.key[:16]} ran out of memory on {config.runtime.device}: "
                     "use fewer clients, a smaller model.hidden, or another runtime.device."
@@ -109,6 +108,13 @@ def _validated(record: Record, key: str) -> Record:
     if record.key != key:
         raise RuntimeError(f"the run of {key} returned a record of {record.key}")
     return record
+
+
+def _ended(error: Exception) -> dict[str, str]:
+    """What is noted of a run that did not finish."""
+    if isinstance(error, DivergenceError):
+        return {"status": DIVERGED, "error": sentence(error)}
+    return {"status": "oom" if out_of_memory(error) else "failed", "error": traceback.format_exc()}
 
 
 def out_of_memory(error: BaseException) -> bool:

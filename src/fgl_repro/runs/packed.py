@@ -2,7 +2,8 @@
 
 Beside each packed CSV (``runs.csv``, and the ``curves.csv`` of :mod:`fgl_repro.runs.curves`) stands its seal, a line as
 ``sha256sum`` writes it. It is a file of its own so that the CSV stays one that any program reads and that no committed
-line changes. A cut or altered file is refused, and never merged into.
+line changes. A cut or altered file is refused, and never merged into. Runs that diverged have a file of their own,
+``diverged.csv``: where settings are tried out, they have lost.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import read_sealed, write_sealed
 from fgl_repro.runs import curves
-from fgl_repro.runs.record import SELECTIONS, Record
+from fgl_repro.runs.record import SELECTIONS, Note, Record
 from fgl_repro.runs.store import RecordStore
 
 _ORDER = itemgetter("dataset", "clients", "world", "method", "variant", "seed", "key")
+Kind = TypeVar("Kind", bound=Note)
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
 
 
-class Packed(Mapping[str, Record]):
-    """Published runs by key, each validated when it is first asked for.
+class _Sealed(Mapping[str, Kind]):
+    """What a packed file says of runs, by key, each validated when it is first asked for.
 
     Raises:
         UserError: The file, or the run, is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._found: dict[str, Record] = {}
+    def __init__(self, path: Path, kind: type[Kind]) -> None:
+        self._path, self._kind = path, kind
+        self._found: dict[str, Kind] = {}
         csv.field_size_limit(2**31 - 1)
         try:
             rows = list(csv.DictReader(io.StringIO(read_sealed(path), newline=""))) if path.exists() else []
@@ -47,11 +49,11 @@ class Packed(Mapping[str, Record]):
     def _damaged(self, why: str) -> UserError:
         return UserError(f"the packed records {self._path} are damaged ({why}): restore the file from version control.")
 
-    def __getitem__(self, key: str) -> Record:
+    def __getitem__(self, key: str) -> Kind:
         if key not in self._found:
             text = self._texts[key]
             try:
-                record = Record.from_json(json.loads(text))
+                record = self._kind.from_json(json.loads(text))
             except (UserError, ValueError, TypeError, RecursionError) as error:
                 why = error if isinstance(error, UserError) else "it is no JSON"
                 raise self._damaged(f"run {key[:8]}: {why}") from None
@@ -59,12 +61,6 @@ class Packed(Mapping[str, Record]):
                 raise self._damaged(f"run {key[:8]}: it belongs to key {record.key[:8]}")
             self._found[key] = record
         return self._found[key]
-
-    def took(self) -> Iterator[tuple[dict[str, Any], float]]:
-        """Science and seconds of every run, which are not validated for this."""
-        for text in self._texts.values():
-            record = json.loads(text)
-            yield record["config"], record["seconds"]["total"]
 
     def __contains__(self, key: object) -> bool:
         return key in self._texts
@@ -76,6 +72,26 @@ class Packed(Mapping[str, Record]):
         return len(self._texts)
 
 
+class Packed(_Sealed[Record]):
+    """Published runs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Record)
+
+    def took(self) -> Iterator[tuple[dict[str, Any], float]]:
+        """Science and seconds of every run, which are not validated for this."""
+        for text in self._texts.values():
+            record = json.loads(text)
+            yield record["config"], record["seconds"]["total"]
+
+
+class PackedDiverged(_Sealed[Note]):
+    """Notes of published runs that diverged."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Note)
+
+
 def check(results: Path) -> list[str]:
     """One sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
     sentences = []
@@ -83,6 +99,8 @@ def check(results: Path) -> list[str]:
         try:
             if path.name == "runs.csv":
                 all(Packed(path).values())
+            elif path.name == "diverged.csv":
+                all(PackedDiverged(path).values())
             elif path.name == "curves.csv":
                 curves.read_packed(path)
         except (UserError, OSError) as error:
@@ -90,29 +108,36 @@ def check(results: Path) -> list[str]:
     return sentences
 
 
-def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
-    config = record.config
+def _which(note: Note) -> dict[str, Any]:
+    """What says which run it was."""
+    config = note.config
     protocol, method = config["protocol"], config["method"]
-    row: dict[str, Any] = {
-        "key": record.key,
+    return {
+        "key": note.key,
         "method": method["name"],
         "variant": method.get("variant", ""),
         "dataset": config["dataset"]["name"],
         "clients": config["partitioner"]["clients"],
         "partitioner": config["partitioner"]["name"],
         "world": config["setting"]["world"],
-        "protocol": record.protocol,
+        "protocol": note.protocol,
         "lr": protocol.get("lr"),
         "weight_decay": protocol.get("weight_decay"),
         "seed": config["seed"],
-        "best_round": record.selection.best_round,
     }
+
+
+def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
+    row = _which(record) | {"best_round": record.selection.best_round}
     for probe in probes:
         for selection in SELECTIONS:
             value = getattr(record.at(probe, selection), "accuracy", None)
             row[f"{probe}_{selection}"] = None if value is None else round(value, 6)
-    row["record"] = json.dumps(record.as_json(), sort_keys=True, separators=(",", ":"))
-    return row
+    return row | _whole(record)
+
+
+def _whole(note: Note) -> dict[str, str]:
+    return {"record": json.dumps(note.as_json(), sort_keys=True, separators=(",", ":"))}
 
 
 def pack(records: Iterable[Record], path: Path) -> int:
@@ -126,7 +151,18 @@ def pack(records: Iterable[Record], path: Path) -> int:
     held = dict(Packed(path)) | {record.key: record for record in records}
     used = {probe for record in held.values() for probe in record.metrics}
     probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
-    rows = sorted((_row(record, probes) for record in held.values()), key=_ORDER)
+    return _write([_row(record, probes) for record in held.values()], path)
+
+
+def pack_diverged(notes: Iterable[Note], path: Path, runs: Collection[str]) -> int:
+    """The same for notes of runs that diverged, but for those with a key in ``runs``; no file where there are none."""
+    held = dict(PackedDiverged(path)) | {note.key: note for note in notes}
+    rows = [_which(note) | _whole(note) for note in held.values() if note.key not in runs]
+    return _write(rows, path) if rows or path.exists() else 0
+
+
+def _write(rows: Iterable[dict[str, Any]], path: Path) -> int:
+    rows = sorted(rows, key=_ORDER)
     out = io.StringIO()
     if rows:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")

@@ -30,6 +30,7 @@ LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phase
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
+DIVERGED = "diverged"
 ROUNDING = 1e-5
 
 
@@ -116,8 +117,8 @@ class Note(_Strict):
     Attributes:
         key: Digest of ``config``, 64 hex digits.
         cell: Digest of ``config`` without its seed.
-        status: ``ok``, ``failed`` or ``oom``.
-        error: Traceback of a run that did not finish.
+        status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss was not finite.
+        error: Traceback of a run that did not finish; of one that diverged a sentence.
         wandb: ``{attempt, id, url}`` of the run's mirror.
     """
 
@@ -167,8 +168,16 @@ class Note(_Strict):
 
     def problems(self) -> Iterator[str]:
         """What cannot be true of a run, one clause each."""
-        if self.status not in ("failed", "oom"):
+        if self.status not in ("failed", "oom", DIVERGED):
             yield f"its status is {self.status}"
+        if self.status == DIVERGED:  # which counts for something
+            yield from self._misnamed()
+
+    def _misnamed(self) -> Iterator[str]:
+        if digest(self.config) != self.key:
+            yield "its key is not the digest of its config"
+        if digest({name: value for name, value in self.config.items() if name != "seed"}) != self.cell:
+            yield "its cell is not the digest of its config without the seed"
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON types, with the checksum: SHA-256 of all else."""
@@ -233,10 +242,7 @@ class Record(Note):
         if not all(isinstance(self.config.get(axis), dict) for axis in AXES):
             yield "its config lacks an axis"
             return
-        if digest(self.config) != self.key:
-            yield "its key is not the digest of its config"
-        if digest({name: value for name, value in self.config.items() if name != "seed"}) != self.cell:
-            yield "its cell is not the digest of its config without the seed"
+        yield from self._misnamed()
         rows = self.partition.get("test_rows", {})
         if not isinstance(rows, dict):
             yield "its test_rows are no mapping"

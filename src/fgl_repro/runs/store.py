@@ -121,7 +121,7 @@ class RecordStore:
         return path
 
     def save_failed(self, note: Note) -> None:
-        """Note a run that failed (``failed``) or ran out of memory (``oom``), with its traceback."""
+        """Note a run that failed, ran out of memory or diverged (its status), and why."""
         write_atomic(self._beside(note.key, "failed.json"), json.dumps(note.as_json(), indent=1) + "\n")
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
@@ -234,6 +234,7 @@ class Archive:
         curves: Committed curves, by key.
         lenient: Set damaged files aside instead of refusing.
         took: Science and seconds of the packed runs, where that is to be had without reading each.
+        diverged: Notes of published runs that diverged, by key.
 
     Attributes:
         local, published: How many runs were answered from records here, and how many only from the packed file.
@@ -247,7 +248,9 @@ class Archive:
         *,
         lenient: bool = False,
         took: Callable[[], Iterable[tuple[Mapping[str, Any], float]]] | None = None,
+        diverged: Mapping[str, Note] | None = None,
     ) -> None:
+        self._diverged = diverged or {}
         self._took = took
         self._store = store
         self._packed = packed
@@ -280,7 +283,8 @@ class Archive:
         return Costs((record.config, record.seconds["total"]) for record in self._packed.values())
 
     def load_failed(self, key: str) -> Note | None:
-        return self._store.load_failed(key)
+        """Why the last attempt at ``key`` here did not finish, or that a published one diverged; else None."""
+        return self._store.load_failed(key) or self._diverged.get(key)
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
         """The run's curves, those with more columns where both have some."""

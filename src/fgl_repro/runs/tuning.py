@@ -1,7 +1,8 @@
 """Choosing hyper-parameters by seen-graph validation accuracy, on one seed, with the same budget for every method.
 
 A protocol says ``tuning: {seed: s, candidates: {method: [{dotted override: value}, ...]}}``. Candidates are ordinary
-runs with ordinary records. Only the validation accuracy of a record is read here: test data never chooses.
+runs with ordinary records. Only the validation accuracy of a record is read here: test data never chooses. A candidate
+whose loss was not finite has lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import DIVERGED, Note, Record
 from fgl_repro.runs.store import Source
 
 
@@ -53,7 +54,7 @@ def choices(config: Config) -> list[Choice]:
 
 
 def candidates(config: Config) -> list[Config]:
-    """Runs that must be recorded before ``choose`` can answer; none when the protocol does not tune."""
+    """Runs that must have ended before ``choose`` can answer; none when the protocol does not tune."""
     return [choice.config for choice in choices(config)]
 
 
@@ -69,24 +70,41 @@ def validation_accuracy(record: Record) -> float:
 
 
 def chosen(config: Config, store: Source) -> Choice | None:
-    """The best candidate, moved to the seed of ``config``; None while some candidates are not recorded.
+    """The best candidate, moved to the seed of ``config``; None while some candidates have not ended.
 
     Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
     """
     listed = choices(config)
     if not listed:
         return Choice(config, {})
-    number = best([store.load(key_of(choice.config)) for choice in listed])
+    number = best([ended(key_of(choice.config), store) for choice in listed])
     if number is None:
         return None
     overrides = listed[number].overrides
     return Choice(override(config, overrides), overrides)
 
 
-def best(records: Sequence[Record | None]) -> int | None:
-    """Which candidate is the best, the first of those that tie; None while some are not recorded."""
-    scores = [validation_accuracy(record) for record in records if record is not None]
-    return scores.index(max(scores)) if len(scores) == len(records) else None
+def ended(key: str, store: Source) -> Note | None:
+    """The record of a candidate, or the note that it diverged; None while there is neither."""
+    found = store.load(key)
+    if found is not None:
+        return found
+    note = store.load_failed(key)
+    return note if note is not None and note.status == DIVERGED else None
+
+
+def diverged(key: str, store: Source) -> bool:
+    """Whether a run has ended without a result, so that a candidate has lost."""
+    note = ended(key, store)
+    return note is not None and note.status == DIVERGED
+
+
+def best(outcomes: Sequence[Note | None]) -> int | None:
+    """Which candidate is the best, the first of those that tie; None while some have not ended."""
+    if None in outcomes:
+        return None
+    scores = [validation_accuracy(found) if isinstance(found, Record) else -math.inf for found in outcomes]
+    return scores.index(max(scores))
 
 
 def choose(config: Config, store: Source) -> Config | None:

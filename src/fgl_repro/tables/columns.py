@@ -43,7 +43,7 @@ MEANINGS = {
     "ddof": "0: divided by n, 1: by n - 1",
     "n_seeds": "seeds that have run",
     "wanted": "seeds that the table asks for",
-    "status": "`complete`, `partial`, `not run`, `untuned`, `oom`, `failed`, `empty` (no rows) or `no data`",
+    "status": "`complete`, `partial`, `not run`, `untuned`, `oom`, `diverged`, `failed`, `empty` or `no data`",
     "chosen": "hyper-parameters that validation has chosen, where the protocol tunes",
     "runs": "first digits of the keys of the runs behind the number",
     "printed": "the printed number; with `selection` instead: 1 at the round that the protocol prints",
@@ -154,6 +154,7 @@ FAMILIES = (
 FILES = (
     ("Packed runs", "*/runs.csv"),
     ("Curves of packed runs", "*/curves.csv"),
+    ("Runs that diverged", "*/diverged.csv"),
     ("Tables", "*/*/table_*[!e].csv"),
     ("Figures", "*/*/figure_*.csv"),
     ("Comparisons with print", "*/*/compare_*.csv"),

@@ -20,7 +20,7 @@ from fgl_repro.config import Config, key_of, keys_of, override, read, science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import DIVERGED, Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.entries import Cell, Panel
@@ -28,6 +28,7 @@ from fgl_repro.tables.spec import TableSpec
 
 Selection = Literal["best", "last"]
 ROUND = {"best_validation": "best", "last": "last"}
+NO_RESULT = {"oom": "OOM", DIVERGED: DIVERGED, "failed": "failed"}
 ROUNDS: dict[str, str] = {"best": "best validation round", "last": "last round"}
 
 
@@ -54,8 +55,9 @@ class Result:
         best: At the best validation round; None where nothing was measured.
         last: At the last round.
         wanted: Seeds the table asks for.
-        status: ``complete``, ``partial``, ``empty`` (runs finished, but the probe has no rows), ``oom``, ``failed``,
-            ``untuned`` (candidates are missing), ``not run``, or ``no data`` (nor can it be, here).
+        status: ``complete``, ``partial``, ``empty`` (runs finished, but the probe has no rows), ``oom``,
+            ``diverged``, ``failed``, ``untuned`` (candidates are missing), ``not run``, or ``no data`` (nor can it be,
+            here).
         chosen: Tuned overrides, where the protocol tunes.
         keys: Runs behind the number, first eight digits, in the order of seeds.
         hours: What the missing seeds would take on one core, by the seeds that are there or published runs of the same
@@ -176,8 +178,8 @@ def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> s
         return "complete" if best is not None else "empty"
     if found:
         return "partial"
-    notes = [note.status for key in keys if (note := source.load_failed(key)) is not None]
-    return "oom" if "oom" in notes else "failed" if notes else "not run"
+    notes = {note.status for key in keys if (note := source.load_failed(key)) is not None}
+    return next((status for status in NO_RESULT if status in notes), "not run")
 
 
 def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
@@ -267,8 +269,8 @@ def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> 
     Args:
         costs: Whether it also tells what the missing seeds would take.
     """
-    if found.status in ("oom", "failed"):
-        return "OOM" if found.status == "oom" else "failed"
+    if found.status in NO_RESULT:
+        return NO_RESULT[found.status]
     if found.status == "empty":
         return "no rows"
     value = found.at(selection)

@@ -39,14 +39,14 @@ class Plan:
         for cell in self.tuned:
             curves = next(iter(cell[0][1].values()))
             found |= dict.fromkeys((key for key, _ in cell), curves)
-            best = tuning.best([archive.load(key) for key, _ in cell])
+            best = tuning.best([tuning.ended(key, archive) for key, _ in cell])
             found |= {} if best is None else cell[best][1]
         return found
 
     def line(self, archive: Archive) -> list[str]:
-        """Name, protocol, title, and how many of its runs are recorded."""
+        """Name, protocol, title, and how many of its runs are recorded, or known to diverge."""
         needed = self.needed(archive)
-        done = sum(archive.enough(key, curves) for key, curves in needed.items())
+        done = sum(archive.enough(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
         return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]
 
 

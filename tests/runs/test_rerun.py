@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fgl_repro.runs.rerun import OTHER_CPU, Comparison
+from fgl_repro.runs.rerun import OTHER_CPU, Comparison, same_cpu
 
 ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
 
@@ -22,3 +22,12 @@ ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
 )
 def test_rounding_of_another_cpu_is_no_failure(lines: list[str], largest: float, bound: float, ok: bool) -> None:
     assert Comparison(lines, largest, bound).ok is ok
+
+
+def test_a_cpu_is_told_by_what_its_record_says_of_it() -> None:
+    here = "AMD EPYC (family 25, model 17)"
+    assert same_cpu(here, here)
+    assert same_cpu("AMD EPYC", here), "older records have the name alone"
+    assert not same_cpu("AMD EPYC (family 25, model 1)", here)
+    assert not same_cpu("AMD EP", here)
+    assert not same_cpu("", here)

@@ -30,13 +30,16 @@ def versions() -> dict[str, str]:
 
 
 def _cpu() -> str:
-    """The processor's name: another one may round differently."""
+    """The processor: another may round differently. A virtual machine may hide its name, not its family."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+        first = ""
+    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    name = said.get("model name") or platform.processor() or platform.machine()
+    return (
+        f"{name} (family {said['cpu family']}, model {said['model']})" if {"cpu family", "model"} <= {*said} else name
+    )
 
 
 @cache

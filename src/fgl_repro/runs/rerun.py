@@ -83,10 +83,14 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
         raise UserError(f"record {record.key[:8]} ran once but not again: see the line above.")
     before, now = record.as_json(), again.as_json()
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
-    same = record.versions.get("cpu") == again.versions["cpu"]
-    bound = 0.0 if same else OTHER_CPU
+    bound = 0.0 if same_cpu(record.versions.get("cpu", ""), again.versions["cpu"]) else OTHER_CPU
     gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
     return Comparison(lines, max(gaps, default=0.0), bound)
+
+
+def same_cpu(recorded: str, here: str) -> bool:
+    """Whether two processors are the same as far as their names tell; older records lack family and model."""
+    return bool(recorded) and (here == recorded or here.startswith(f"{recorded} (family "))
 
 
 def _accuracies(record: Record) -> list[float]:

@@ -63,7 +63,18 @@ def test_the_scoreboard_has_the_tables_of_which_most_printed_cells_have_run() ->
         with open(path, encoding="utf-8", newline="") as file:
             ran = [line["n_seeds"] != "0" for line in csv.DictReader(file) if line["paper_mean"]]
         link = path.with_suffix(".md").relative_to(RESULTS).as_posix()
-        assert (f"({link})" in board) == (sum(ran) > len(ran) / 2), link
+        spec = load(f"{path.parts[-3]}/{path.stem.removeprefix('compare_')}")
+        assert (f"({link})" in board) == (sum(ran) > len(ran) / 2 and not spec.repeats), link
+
+
+def test_a_printed_number_counts_once_on_the_scoreboard() -> None:
+    counted: dict[tuple[object, ...], str] = {}
+    for paper, _, tables in findings.scores(findings.all_published(RESULTS)):
+        for spec in (load(f"{paper}/{table}") for table in tables):
+            for cell in spec.cells():
+                if (place := printed_numbers.where(cell)) is not None:
+                    number = (paper, cell.panel.reference, cell.panel.probe, place)
+                    assert counted.setdefault(number, spec.name) == spec.name, number
 
 
 def test_every_column_of_what_is_published_is_in_the_dictionary() -> None:

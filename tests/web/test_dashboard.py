@@ -52,7 +52,7 @@ def test_the_report_stands_print_beside_ours_and_charts_each_column(tmp_path: Pa
 def test_charts_ask_for_what_is_logged(tmp_path: Path) -> None:
     workspace = json.loads(written(tmp_path)["workspace"])
     args = argparse.Namespace(results=RESULTS, records=tmp_path / "none")
-    runs, rounds = request.published(args, "fedlog")
+    runs, rounds, _ = request.published(args, "fedlog")
     record = next(runs[key] for key in rounds if runs[key].config["setting"]["world"] == "closed_set")
     summary, names = tracking.summary(record), set(rounds[record.key])
     asked = [metric for panel in panels(workspace) for metric in panel["config"].get("metrics", [])]

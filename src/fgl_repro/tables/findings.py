@@ -52,7 +52,7 @@ from fgl_repro.runs.record import Record
 from fgl_repro.tables import columns, compare, pictures
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
-from fgl_repro.tables.load import papers
+from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.results import grid_text
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
@@ -283,7 +283,7 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
 def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
     """Each paper and protocol, with the lines of comparisons of its tables of which more than half the cells have run.
 
-    The others are not on the scoreboard yet: the report of their paper has them.
+    The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
     """
     for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
         counted: dict[str, dict[str, list[Words]]] = {}
@@ -293,6 +293,7 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
             counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
         for protocol, tables in sorted(counted.items()):
             ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
+            ran = {t: own for t, own in ran.items() if not load(f"{paper}/{t}").repeats}
             if ran:
                 yield paper, protocol, ran
 

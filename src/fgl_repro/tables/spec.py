@@ -46,6 +46,7 @@ class TableSpec(Entries):
         absent: Data sets whose files are not at hand, and the reason: nothing of them is run, and cells stay blank,
             unless they are what a table is narrowed to.
         added: Ids of rows that a user has added, see :mod:`fgl_repro.tables.added`.
+        repeats: A table of the same paper with whose printed numbers it compares other runs: these numbers count there.
     """
 
     path: Path
@@ -73,6 +74,7 @@ class TableSpec(Entries):
     options: dict[str, Any] = field(default_factory=dict, hash=False)
     absent: dict[str, str] = field(default_factory=dict, hash=False)
     added: tuple[str, ...] = ()
+    repeats: str = ""
 
     @property
     def name(self) -> str:

@@ -185,6 +185,7 @@ def written(folder: Path, text: str, name: str = "mine") -> Path:
         ),
         ("{method.alpha: half}", "{seed: 3}", "override seed is of no axis: begin it with one of dataset"),
         ("title: Two rows", "title: Two rows\nproposed: c", "proposed is c: choose one of its rows, a, b"),
+        ("title: Two rows", "title: Two rows\nrepeats: '9'", "repeats is 9: name a table that stands beside it"),
         (
             "title: Two rows",
             "title: Two rows\nsweep: {method.tau: 1}",

@@ -139,6 +139,8 @@ def _check(spec: TableSpec) -> None:
             raise _wrong(spec.path, f"override {dotted} is of no axis: begin it with one of {', '.join(AXES)}")
     if spec.proposed not in ("", *names):
         raise _wrong(spec.path, f"proposed is {spec.proposed}: choose one of its rows, {', '.join(names)}")
+    if spec.repeats and not spec.path.with_name(f"{spec.repeats}.yaml").exists():
+        raise _wrong(spec.path, f"repeats is {spec.repeats}: name a table that stands beside it")
     if strange := set(spec.absent) - set(spec.datasets):
         raise _wrong(spec.path, f"absent names {', '.join(sorted(strange))}, which datasets does not: add them there")
     for name, pair in spec.differences.items():

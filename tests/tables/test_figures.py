@@ -66,7 +66,7 @@ def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: Reco
     artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path)
     drawn = (tmp_path / "figure_9.svg").read_text()
     assert drawn.count(">not run<") == len(spec.datasets) - 1
-    assert "over 1 seed<" in drawn
+    assert "protocol fedlog, 1 seed<" in drawn
 
 
 @pytest.mark.parametrize(

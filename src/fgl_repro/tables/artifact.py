@@ -138,7 +138,8 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
             shown = "settings fitted to print, mean" if grid.fitted else "mean"
-        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {shown} over {seeds}"
+        told = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
+        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {told}"
         kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
     written = [*(folder / name for name in artifact.texts), *drawn]

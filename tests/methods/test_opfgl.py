@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch_geometric.utils import from_scipy_sparse_matrix
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.opfgl import labels, predictor, surrogate
+from fgl_repro.methods.opfgl import labels, predictor, stages, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import gcn_norm
@@ -183,6 +184,48 @@ def test_bytes_are_the_published_ones(real_graph: Callable[..., Graph], name: st
     training, _, _ = federate(config, world, torch.device("cpu"))
     sent = sum(training.ledger.clients["statistics", "up", field] for field in ("count", "mean", "std"))
     assert (sent * world.graph.base.num_classes == all_classes * present).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"method.distill": "fixed", "method.scale": 0.4},
+        {"method.distill": "none"},
+        {"method.distill": "none", "method.focus": 2.0},
+        {"method.scale": 5.0, "method.floor": 0.3, "method.ceiling": 0.6},
+    ],
+)
+def test_the_second_stages_loss_is_that_of_the_paper(
+    change: dict[str, object], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CE on training nodes plus the mean over all nodes of gamma KL(teacher || student), by client and node."""
+    config = make_config("opfgl", "release", **change)
+    method, clients, graph = config.method, make_clients(world, config), world.graph
+    draws = np.random.default_rng(0)
+    soft = draws.random((graph.num_nodes, graph.base.num_classes)).astype(np.float32)
+    weights = draws.random((graph.num_clients, graph.base.num_classes))
+    found = []
+    monkeypatch.setattr(stages, "fine_tuning", lambda clients, objective, lr: found.append(objective(clients)) or ())
+    view = clients.inputs.judged(np.arange(graph.num_nodes))
+    taught = torch.softmax(clients.model(clients.trained, view), -1).detach()
+    list(stages.personalisation(method, clients, SimpleNamespace(soft=soft, weights=weights)))
+    with torch.no_grad():
+        for name, value in clients.trained.items():
+            value.add_(torch.randn(value.shape, generator=torch_rng(name, 0)))
+        student = torch.softmax(clients.model(clients.trained, view), -1)
+        losses = found[0](None)
+    trains = set(world.train.tolist())
+    for k in range(graph.num_clients):
+        nodes, own, apart = range(graph.ptr[k], graph.ptr[k + 1]), [], []
+        for row, node in enumerate(nodes):
+            right = float(student[k, row, graph.labels[node]])
+            if node in trains:
+                own.append(-np.log(right) * (1 - right) ** method.focus)
+            gamma = method.scale * float(soft[node] @ weights[k]) if method.distill == "node" else method.scale
+            gamma = 0.0 if method.distill == "none" else min(max(gamma, method.floor), method.ceiling)
+            apart.append(gamma * float((taught[k, row] * (taught[k, row] / student[k, row]).log()).sum()))
+        assert float(losses[k]) == pytest.approx(np.mean(own) + np.mean(apart), rel=1e-4)
 
 
 def test_stage_one_alone_and_the_ablations_run(world: World) -> None:

@@ -42,18 +42,36 @@ def test_masks_cancel_in_the_sum_and_in_that_of_the_next_vectors(vectors: torch.
 @needs_package
 @pytest.mark.parametrize("dropped", [{0}, {4}, {1, 3}])
 def test_dropped_clients_are_recovered_from_the_shares_of_the_others(dropped: set[int], vectors: torch.Tensor) -> None:
+    """They send nothing, and a majority hands over a share for each."""
     session = secure.Session(5)
-    sent = session.upload(vectors)
-    sent.masked[list(dropped)] = 0
+    sent = session.upload(vectors, frozenset(dropped))
     here = [k for k in range(5) if k not in dropped]
-    np.testing.assert_allclose(session.total(sent, frozenset(dropped)), vectors[here].sum(0), atol=1e-6)
+    np.testing.assert_allclose(session.total(sent), vectors[here].sum(0), atol=1e-6)
+    counted = sent.bytes_by_field()
+    assert counted["masked"].tolist() == [8 * 2000 * (k in here) for k in range(5)]
+    assert counted["shares"].tolist() == [secure.SHARE * len(dropped) * (k in here[:3]) for k in range(5)]
+
+
+@needs_package
+def test_who_dropped_out_once_is_out_for_good(vectors: torch.Tensor) -> None:
+    """Its key is known by then: nothing of it is asked for, no mask has it as partner, no share travels again."""
+    session = secure.Session(5)
+    session.total(session.upload(vectors, frozenset({1})))
+    assert session.out == {1}
+    again = session.upload(-2 * vectors)
+    np.testing.assert_allclose(session.total(again), -2 * vectors[[0, 2, 3, 4]].sum(0), atol=1e-6)
+    assert not again.masked[1].any()
+    assert "shares" not in again.bytes_by_field()
+    third = session.upload(vectors, frozenset({4}))
+    np.testing.assert_allclose(session.total(third), vectors[[0, 2, 3]].sum(0), atol=1e-6)
+    assert third.bytes_by_field()["shares"].tolist() == [secure.SHARE] * 1 + [0] + [secure.SHARE] * 2 + [0]
 
 
 @needs_package
 def test_a_minority_is_refused_and_its_shares_are_of_no_use(vectors: torch.Tensor) -> None:
     session = secure.Session(5)
     with pytest.raises(UserError, match="a majority must stay"):
-        session.total(session.upload(vectors), frozenset({0, 1, 2}))
+        session.upload(vectors, frozenset({0, 1, 2}))
     secret = 2**255 + 12345
     shares = dict(enumerate(secure.split(secret, 5), 1))
     some = {x: shares[x] for x in (1, 2, 4)}

@@ -9,21 +9,28 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import LabelPropagation
-from torch_geometric.utils import from_scipy_sparse_matrix
+from torch.nn.functional import cross_entropy
+from torch_geometric.nn import GCNConv, LabelPropagation
+from torch_geometric.utils import dense_to_sparse, from_scipy_sparse_matrix
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.fl import secure
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.metrics import hits
+from fgl_repro.fl.rounds import prepare, run_phases
 from fgl_repro.methods.opfgl import labels, predictor, stages, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
-from support.isolation import make_clients
+from support.isolation import make_clients, tampered
 from support.runs import make_config
 
+needs_package = pytest.mark.skipif(secure.find_spec("cryptography") is None, reason="no package cryptography")
 NAMES, NORMS = (("weight", "W"), ("bias", "b")), (("weight", "gain"), ("bias", "shift"))
 
 
@@ -226,6 +233,83 @@ def test_the_second_stages_loss_is_that_of_the_paper(
             gamma = 0.0 if method.distill == "none" else min(max(gamma, method.floor), method.ceiling)
             apart.append(gamma * float((taught[k, row] * (taught[k, row] / student[k, row]).log()).sum()))
         assert float(losses[k]) == pytest.approx(np.mean(own) + np.mean(apart), rel=1e-4)
+
+
+def test_stage_one_is_that_of_separate_clients_which_keep_other_checkpoints(world: World) -> None:
+    """One training for all, and K of PyG's networks that each stop and keep their best by themselves."""
+    rules = {"protocol.check_every": 2, "protocol.patience": 3, "method.epochs": 80, "method.lr": 0.03}
+    config = make_config("opfgl", "release", **rules)
+    clients = make_clients(world, config)
+    draws, classes, width = torch_rng("small", 1), world.graph.base.num_classes, world.graph.base.num_features
+    links = torch.rand(classes, classes, generator=draws)
+    inputs, truth = torch.randn(classes, width, generator=draws), torch.arange(classes)
+    small = surrogate.Surrogate(inputs, (links + links.T) / 2 * (1 - torch.eye(classes)), truth)
+    start = {name: value[0].clone() for name, value in clients.trained.items()}
+    phases = stages.generalisation(config.method, clients, SimpleNamespace(surrogate=small))
+    run_phases(phases, 3, Ledger(), None)
+    (ends, weights), kept = dense_to_sparse(small.links), []
+    view = clients.validation
+    for k in range(3):
+        conv1, conv2 = GCNConv(width, 8), GCNConv(8, classes)
+        with torch.no_grad():
+            for conv, layer in ((conv1, 1), (conv2, 2)):
+                conv.lin.weight.copy_(start[f"W{layer}"].T)
+                conv.bias.copy_(start[f"b{layer}"])
+        adam = torch.optim.Adam([*conv1.parameters(), *conv2.parameters()], lr=0.03)
+        score, best, waited = -1.0, {}, 0
+        for epoch in range(80):
+            adam.zero_grad()
+            cross_entropy(conv2(conv1(inputs, ends, weights).relu(), ends, weights), truth).backward()
+            adam.step()
+            if epoch and epoch % 2 == 0:
+                parts = (conv1.lin.weight.T, conv1.bias, conv2.lin.weight.T, conv2.bias)
+                now = {
+                    name: value.detach().clone() for name, value in zip(("W1", "b1", "W2", "b2"), parts, strict=True)
+                }
+                with torch.no_grad():
+                    logits = clients.model({name: value.expand(3, *value.shape) for name, value in now.items()}, view)
+                found = float((hits(logits, view) / view.counts)[k])
+                score, best, waited = (found, now, 0) if found > score else (score, best, waited + 1)
+                if waited == 3:
+                    break
+        for name, value in best.items():
+            torch.testing.assert_close(clients.trained[name][k].detach(), value, atol=1e-4, rtol=1e-3)
+        kept.append(best["W2"])
+    assert not torch.equal(kept[0], kept[1]) or not torch.equal(kept[1], kept[2]), "all kept the same checkpoint"
+
+
+@pytest.mark.parametrize(("rate", "each"), [(0.0, 1), (0.3, 0), (0.01, 0)])
+def test_the_surrogate_has_as_many_nodes_of_a_class_as_the_rate_says(rate: float, each: int, world: World) -> None:
+    """Section 7 of what the release does: rate times the class's training nodes, rounded up; or so many a class."""
+    config = make_config("opfgl", "release", **{"method.rate": rate, "method.per_class": each})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    sent = np.zeros(world.graph.base.num_classes, dtype=int)
+    for k in range(3):
+        own = np.bincount(world.graph.labels[world.train[world.graph.owner[world.train] == k]], minlength=len(sent))
+        sent += np.where(own >= 2, own, 0)
+    expected = [each or int(np.ceil(rate * number)) for number in sent]
+    assert state.surrogate.labels.bincount(minlength=len(sent)).tolist() == expected
+
+
+@pytest.mark.parametrize("is_secure", [False, pytest.param(True, marks=needs_package)])
+def test_clients_that_drop_out_are_in_no_statistics_and_get_the_surrogate_graph(is_secure: bool, world: World) -> None:
+    """What they have may be anything; what they would have sent costs nothing."""
+    config = make_config("opfgl", "release", **{"method.dropouts": 1, "method.secure": is_secure})
+    clients = make_clients(world, config)
+    (gone,) = config.method.dropped(clients)
+    here, pooled = np.arange(3) != gone, []
+    for some in (world, tampered(world, int(gone))):
+        ledger = Ledger()
+        state, _ = prepare(config.method, make_clients(some, config), ledger)
+        pooled.append(state.surrogate)
+        for field in ("masked",) if is_secure else ("count", "mean", "std"):
+            assert ((ledger.clients["statistics", "up", field] > 0) == here).all()
+        assert (ledger.clients["download", "down", "surrogate"] > 0).all()
+    torch.testing.assert_close(pooled[0].features, pooled[1].features, atol=1e-5, rtol=0)
+    torch.testing.assert_close(pooled[0].links, pooled[1].links, atol=1e-5, rtol=0)
+    with pytest.raises(UserError, match="give at most 2"):
+        federate(make_config("opfgl", "release", **{"method.dropouts": 3}), world, torch.device("cpu"))
 
 
 def test_stage_one_alone_and_the_ablations_run(world: World) -> None:

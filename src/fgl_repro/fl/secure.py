@@ -9,7 +9,8 @@ a pair of clients:
     each vector  y_k = x_k + sum_(j > k) m_kj - sum_(j < k) m_kj  mod 2^64: x_k in fixed point, m_kj the stream
                  (SHAKE-256) of the pair's seed and of the vector's number. In the sum of all clients masks cancel.
     dropouts     if some send no vector, a majority of the others hands over its shares of their keys, and the server
-                 takes away the masks that found no partner. A client whose key was put together is out for good.
+                 takes away the masks that found no partner. A client whose key was put together is out for good: the
+                 others mask their next vectors without it, and what it may still send is not asked for.
 
 Sums are exact in fixed point, so that they do not depend on the keys, which come from the operating system.
 Parties keep to the protocol but may be curious. A server that lies about who dropped out learns that client's vector;
@@ -59,9 +60,22 @@ class Exchange(Message):
 
 @dataclass
 class Masked(Message):
-    """Masked vectors, int64 ``[K, L]``."""
+    """Masked vectors.
+
+    Attributes:
+        masked: The vectors, int64 ``[K, L]``; zeros of a client that has sent none.
+        here: Clients that have sent theirs, bool ``[K]``.
+        shares: Bytes that each of the others then hands over for those that dropped out with this vector; None if
+            nobody did.
+    """
 
     masked: Tensor
+    here: np.ndarray
+    shares: np.ndarray | None = None
+
+    def bytes_by_field(self) -> dict[str, np.ndarray]:
+        out = {"masked": self.here * (self.masked.shape[1] * self.masked.element_size())}
+        return out if self.shares is None else out | {"shares": self.shares}
 
 
 class Party:
@@ -108,9 +122,10 @@ class Party:
 
         return ChaCha20Poly1305(derived(self._doors[other], b"from %d" % sender))
 
-    def masked(self, values: np.ndarray, number: int) -> np.ndarray:
-        """Vector ``number`` as it is sent, uint64 ``[L]``."""
-        return added(fixed(values, self.clients), self.number, self._seeds, number)
+    def masked(self, values: np.ndarray, number: int, out: frozenset[int] = frozenset()) -> np.ndarray:
+        """Vector ``number`` as it is sent, uint64 ``[L]``, without the masks of clients that are ``out``."""
+        seeds = {other: seed for other, seed in self._seeds.items() if other not in out}
+        return added(fixed(values, self.clients), self.number, seeds, number)
 
     def share_of(self, other: int) -> tuple[int, int]:
         """Where a share of a dropped client's key lies, and the share."""
@@ -119,6 +134,9 @@ class Party:
 
 class Session:
     """K clients that have exchanged keys, and the server, which has their public ones.
+
+    Attributes:
+        out: Clients whose key was put together, after they dropped out.
 
     Raises:
         UserError: The package ``cryptography`` is missing, or there are too few clients.
@@ -141,7 +159,7 @@ class Session:
         sent = {party.number: party.shares() for party in self.parties}
         for party in self.parties:
             party.keep({k: locked[party.number] for k, locked in sent.items() if k != party.number})
-        self.number = 0
+        self.number, self.out = 0, frozenset[int]()
 
     def phase(self) -> Phase:
         """The exchange, for the ledger: up, everybody's keys and shares; down, those of all others."""
@@ -151,29 +169,37 @@ class Session:
         turn = Turn(up=Exchange(own, shares), down=Exchange(others, shares))
         return Phase("key_exchange", 1, lambda *_: turn)
 
-    def upload(self, vectors: Tensor) -> Masked:
-        """The next vectors ``[K, L]``, each masked by its client."""
-        self.number += 1
-        rows = vectors.detach().cpu().double().numpy()
-        sent = [party.masked(own, self.number) for party, own in zip(self.parties, rows, strict=True)]
-        return Masked(torch.from_numpy(np.stack(sent).view(np.int64)))
-
-    def total(self, sent: Masked, dropped: frozenset[int] = frozenset()) -> np.ndarray:
-        """The sum of the last vectors of all clients but the ``dropped``, float64 ``[L]``.
+    def upload(self, vectors: Tensor, dropped: frozenset[int] = frozenset()) -> Masked:
+        """The next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
 
         Raises:
             UserError: Fewer are left than it takes to put a key together.
         """
-        here = [k for k in range(len(self.parties)) if k not in dropped]
-        if dropped and len(here) < majority(len(self.parties)):
-            raise UserError(f"{len(dropped)} of {len(self.parties)} clients dropped out: a majority must stay.")
+        self.number += 1
+        rows = vectors.detach().cpu().double().numpy()
+        count, new = len(self.parties), dropped - self.out
+        here = np.isin(np.arange(count), list(self.out | new), invert=True)
+        if new and here.sum() < majority(count):
+            raise UserError(f"{count - here.sum()} of {count} clients dropped out: a majority must stay.")
+        sent = np.zeros(rows.shape, dtype=np.uint64)
+        for party in (self.parties[k] for k in here.nonzero()[0]):
+            sent[party.number] = party.masked(rows[party.number], self.number, self.out)
+        asked = np.isin(np.arange(count), here.nonzero()[0][: majority(count)])
+        shares = asked * (SHARE * len(new)) if new else None
+        return Masked(torch.from_numpy(sent.view(np.int64)), here, shares)
+
+    def total(self, sent: Masked) -> np.ndarray:
+        """The sum of the last vectors of all clients that have sent one, float64 ``[L]``."""
+        here = sent.here.nonzero()[0].tolist()
         rows = sent.masked.numpy().view(np.uint64)[here]
         sum_: np.ndarray = reduce(np.add, rows)
+        dropped = frozenset(range(len(self.parties))) - self.out - frozenset(here)
         for gone in dropped:
             shares = dict(self.parties[k].share_of(gone) for k in here[: majority(len(self.parties))])
             key = private(joined(shares).to_bytes(KEY, "big"))
             seeds = {k: agreed(key, self.publics[k][:KEY], b"mask") for k in here}
             sum_ = added(sum_, gone, seeds, self.number)
+        self.out |= dropped
         return sum_.view(np.int64) / 2.0**FRACTION
 
 

@@ -16,6 +16,7 @@ for all clients: same start, same data), then a round in which nobody trains, an
 With ``secure`` each client sends C (2 D + 3) masked numbers, of which the server learns the sum alone (12, appendix B;
 ``fl/secure.py``). With ``condense=client`` the server returns mean, std and count of each class, and clients, who must
 share a seed, make the surrogate graph themselves (appendix G): the same models, other bytes.
+``dropouts`` clients send no statistics, masked or not (ours); they get the surrogate graph as all others do.
 Without fine-tuning (``protocol.fine_tuning=0``) the result is stage 1's.
 
 Variants:
@@ -43,9 +44,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
-from fgl_repro.core.streams import torch_rng
+from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.phase import Phase, Turn
@@ -135,6 +137,7 @@ class OpFGL(Method[State]):
     spread, keep: Rounds of label propagation, and its share a.
     secure: Whether the server sees masked statistics, and of them the sum alone.
     condense: Who makes the surrogate graph, ``server`` or ``client``.
+    dropouts: Clients, drawn by the run's seed, whose statistics never reach the server.
     major, confidence, degree: Reliable nodes, see :class:`fgl_repro.methods.opfgl.labels.Reliable`.
     """
 
@@ -149,7 +152,7 @@ class OpFGL(Method[State]):
         "linking": ("predictor", "matrix", "dot"),
         "condense": ("server", "client"),
     }
-    least: ClassVar[dict[str, float]] = {"focus": 0, "scale": 0}
+    least: ClassVar[dict[str, float]] = {"focus": 0, "scale": 0, "dropouts": 0}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 2, "links": 4}
 
     variant: str = "release"
@@ -178,6 +181,7 @@ class OpFGL(Method[State]):
     focus: float = added(0.0)
     secure: bool = added(False)
     condense: str = added("server")
+    dropouts: int = added(0)
 
     @property
     def written(self) -> bool:
@@ -194,13 +198,15 @@ class OpFGL(Method[State]):
         return State(soft, weights, added, statistics.Statistics.of(world.graph, rows, classes, self.hops))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        sent, own = state.statistics, clients.world.class_counts
+        dropped = self.dropped(clients)
+        sent, own = state.statistics.without(dropped), clients.world.class_counts.copy()
+        own[dropped] = 0
         labelled = np.where(own >= statistics.LEAST, own, 0)
         pooled, trains = sent.pooled(by_client=not self.written), labelled.sum(0)
         if self.secure:
             session = secure.Session(clients.count)
             yield session.phase()
-            masked = session.upload(torch.from_numpy(sent.sums(labelled)))
+            masked = session.upload(torch.from_numpy(sent.sums(labelled)), frozenset(dropped.tolist()))
             yield Phase("statistics", 1, lambda *_: Turn(up=masked))
             pooled, trains = statistics.Pooled.of(session.total(masked), len(trains), by_client=not self.written)
         else:
@@ -210,6 +216,19 @@ class OpFGL(Method[State]):
             yield Phase("statistics", 1, lambda *_: Turn(up=up))
         yield from self.condensation(clients, state, pooled, trains)
         yield from stages.generalisation(self, clients, state)
+
+    def dropped(self, clients: Clients) -> np.ndarray:
+        """Numbers of the clients that drop out.
+
+        Raises:
+            UserError: None would be left.
+        """
+        if self.dropouts >= clients.count:
+            raise UserError(
+                f"method.dropouts={self.dropouts} leaves none of {clients.count} clients: give at most "
+                f"{clients.count - 1}."
+            )
+        return numpy_rng("dropouts", clients.seed).permutation(clients.count)[: self.dropouts]
 
     def condensation(self, clients: Clients, state: State, pooled: Pooled, trains: np.ndarray) -> Iterator[Phase]:
         """The making of the surrogate graph, and the server's message down, before or after it.

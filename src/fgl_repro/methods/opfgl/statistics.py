@@ -47,6 +47,12 @@ class Statistics:
         shape = clients, classes, -1
         return Statistics(count.reshape(clients, classes), mean.reshape(shape), variance.reshape(shape))
 
+    def without(self, dropped: np.ndarray) -> Statistics:
+        """What is left where clients ``dropped`` send nothing."""
+        stays = np.isin(np.arange(len(self.count)), dropped, invert=True)
+        wide = stays[:, None, None]
+        return Statistics(self.count * stays[:, None], self.mean * wide, self.variance * wide)
+
     def sums(self, labelled: np.ndarray) -> np.ndarray:
         """Each client's part of five sums, from which the server pools as from the statistics themselves.
 

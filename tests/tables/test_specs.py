@@ -59,7 +59,7 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
     spec = replace(spec, absent={})
     for protocol in spec.protocols:
         runs = tables.runs(spec, protocol)
-        cells = [(f"{cell.row.id} {cell.panel.model}", cell.dataset, cell.clients) for cell in spec.cells()]
+        cells = [(f"{cell.row.id} {cell.panel.model}", cell.dataset, cell.clients) for cell in spec.planned()]
         alone = {f"{row.id} None" for row in spec.rows if "partitioner.clients" in row.overrides}  # one for all columns
         cells = [(row, dataset, 0 if row in alone else clients) for row, dataset, clients in cells]
         distinct = {(*cell, seed) for cell in cells for seed in spec.seeds}
@@ -340,3 +340,29 @@ def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path
     assert named.blank == ""
     with pytest.raises(UserError, match="absent names pubmed, which datasets does not"):
         parse(written(tmp_path, ABSENT.replace("{arxiv:", "{pubmed:"), "other"))
+
+
+MODELS = """
+title: Two of them
+datasets: [cora]
+clients: [3]
+seeds: [0]
+rows: [local, {name: FedLoG, method: fedlog, model: sage, panel_model: graphsage}]
+panels:
+  1a: {like: seen_graph, model: graphsage}
+  1b: {like: seen_graph, model: gat}
+"""
+
+
+def test_a_row_of_one_model_has_no_runs_in_the_panels_of_others(tmp_path: Path) -> None:
+    spec = parse(written(tmp_path, MODELS))
+    assert [run.model.name for run in tables.runs(spec, "fedlog")] == ["graphsage", "sage", "gat"]
+    filled = tables.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
+    assert {(cell.row.method, cell.panel.name): found.status for cell, found in filled.results.items()} == {
+        ("local", "1a"): "not run",
+        ("local", "1b"): "not run",
+        ("fedlog", "1a"): "not run",
+        ("fedlog", "1b"): "no data",
+    }
+    with pytest.raises(UserError, match="row fedlog is for panels of model sgc: there are none of it"):
+        parse(written(tmp_path, MODELS.replace("panel_model: graphsage", "panel_model: sgc"), "other"))

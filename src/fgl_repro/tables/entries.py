@@ -68,7 +68,8 @@ class Row(Entries):
 
     ``id``, ``fedpub-release`` unless the yaml says otherwise, is what ``--methods`` and results call it; it tells apart
     rows of one method and variant that differ in other overrides. ``model`` is the row's own, where the table's cannot
-    carry its method. ``line`` is the id of the yaml's row that was swept into this one, and others.
+    carry its method; ``panel_model`` is the one of the panels that it has numbers for, where it is not all of them.
+    ``line`` is the id of the yaml's row that was swept into this one, and others.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Row(Entries):
     overrides: dict[str, Any] = field(default_factory=dict, hash=False)
     id: str = ""
     model: Annotated[str, option_of("model")] | None = None
+    panel_model: Annotated[str, option_of("model")] | None = None
     line: str = ""
 
     def __post_init__(self) -> None:

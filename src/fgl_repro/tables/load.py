@@ -143,6 +143,9 @@ def _check(spec: TableSpec) -> None:
         raise _wrong(spec.path, f"repeats is {spec.repeats}: name a table that stands beside it")
     if strange := set(spec.absent) - set(spec.datasets):
         raise _wrong(spec.path, f"absent names {', '.join(sorted(strange))}, which datasets does not: add them there")
+    for row in spec.rows:
+        if row.panel_model not in (None, *(panel.model for panel in spec.panels)):
+            raise _wrong(spec.path, f"row {row.id} is for panels of model {row.panel_model}: there are none of it")
     for name, pair in spec.differences.items():
         if len(pair) != 2 or not set(pair) <= set(ids):
             raise _wrong(spec.path, f"difference {name} is {pair}: give two of the rows {', '.join(ids)}")

@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch_geometric.nn import GINConv
 
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import UnionGraph
-from fgl_repro.methods.fedvn.method import contrastive, correlation
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.rounds import prepare
+from fgl_repro.methods.fedvn import networks
+from fgl_repro.methods.fedvn.method import contrastive, correlation, network_of
 from fgl_repro.methods.fedvn.networks import VirtualGIN
+from fgl_repro.nn.models import gin
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
 from support import worlds
+from support.isolation import make_clients
+from support.runs import config_of_graphs
 
 CPU = torch.device("cpu")
 Tensors = dict[str, torch.Tensor]
 
 
-def direct(net: VirtualGIN, w: Tensors, x: torch.Tensor, edges: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
-    """One client's outputs, graph by graph and virtual node by virtual node, with PyG's layers and torch's norms."""
+def convolved(w: Tensors, layer: int, h: torch.Tensor, edges: torch.Tensor, kind: str = "") -> torch.Tensor:
+    """A layer of PyG and the batch norm that follows it."""
 
-    def mlp(kind: str, layer: int) -> torch.nn.Module:
-        def norm(values: torch.Tensor) -> torch.Tensor:
-            gain, shift = w[f"{kind}inner_gain{layer}"], w[f"{kind}inner_shift{layer}"]
-            return F.batch_norm(values, None, None, gain, shift, training=True)
+    def norm(values: torch.Tensor, name: str) -> torch.Tensor:
+        return F.batch_norm(values, None, None, w[f"{name}gain{layer}"], w[f"{name}shift{layer}"], training=True)
 
-        class Mlp(torch.nn.Module):
-            def forward(self, h: torch.Tensor) -> torch.Tensor:
-                h = norm(h @ w[f"{kind}inner_W{layer}"] + w[f"{kind}inner_b{layer}"])
-                return torch.relu(h) @ w[f"{kind}W{layer}"] + w[f"{kind}b{layer}"]
+    class Mlp(torch.nn.Module):
+        def forward(self, h: torch.Tensor) -> torch.Tensor:
+            h = norm(h @ w[f"{kind}inner_W{layer}"] + w[f"{kind}inner_b{layer}"], f"{kind}inner_")
+            return torch.relu(h) @ w[f"{kind}W{layer}"] + w[f"{kind}b{layer}"]
 
-        return Mlp()
+    return norm(GINConv(Mlp())(h, edges), kind)
 
-    def convolved(weights: Tensors, layer: int, h: torch.Tensor, kind: str) -> torch.Tensor:
-        h = GINConv(mlp(kind, layer))(h, edges)
-        return F.batch_norm(h, None, None, weights[f"{kind}gain{layer}"], weights[f"{kind}shift{layer}"], training=True)
 
-    # the generator
+def weighed(w: Tensors, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    """What one client's generator says of its nodes, ``[n, M]``; all alike where it has none."""
+    if "generator_W1" not in w:
+        return torch.full((len(x), len(w["Q1"])), 1 / len(w["Q1"]))
     s = x @ w["generator_W1"] + w["generator_b1"]
     for layer in (2, 3, 4):
-        s = convolved(w, layer, s, "generator_")
+        s = convolved(w, layer, s, edges, "generator_")
         s = torch.relu(s) if layer < 4 else s
     s = torch.relu(s @ w["generator_W5"] + w["generator_b5"])
-    s = torch.sigmoid(s @ w["generator_W6"] + w["generator_b6"])
-    # the network
+    return torch.sigmoid(s @ w["generator_W6"] + w["generator_b6"])
+
+
+def direct(
+    net: VirtualGIN, w: Tensors, s: torch.Tensor, x: torch.Tensor, edges: torch.Tensor, batch: torch.Tensor
+) -> torch.Tensor:
+    """One client's outputs, graph by graph and virtual node by virtual node, with PyG's layers and torch's norms."""
     h, graphs, count = x @ w["W1"] + w["b1"], int(batch.max()) + 1, s.shape[1]
     q = (w["Q1"] @ w["W1"] + w["b1"] if net.raw else w["Q1"]).repeat(graphs, 1, 1)
     for layer in (2, 3, 4):
@@ -57,10 +70,10 @@ def direct(net: VirtualGIN, w: Tensors, x: torch.Tensor, edges: torch.Tensor, ba
             ]
         )
         if net.inside:
-            h = convolved(w, layer, h + message, "")
+            h = convolved(w, layer, h + message, edges)
             h = torch.relu(h) if layer < 4 else h
         else:
-            h = convolved(w, layer, h, "")
+            h = convolved(w, layer, h, edges)
             h = (torch.relu(h) if layer < 4 else h) + message
         if layer < 4:
             for kind in ("virtual_inner_", "virtual_"):
@@ -86,13 +99,105 @@ def test_virtual_nodes_are_those_of_a_direct_model(inside: bool) -> None:
     }
     found = net(params, net.view(Views(CPU), union, np.arange(6)))
     for k in range(2):
-        low, high = base.ptr[3 * k], base.ptr[3 * k + 3]
-        links = base.links[low:high][:, low:high].tocoo()
-        edges = torch.from_numpy(np.stack([links.col, links.row]).astype(np.int64))
-        batch = torch.from_numpy(np.repeat(np.arange(3), np.diff(base.ptr)[3 * k : 3 * k + 3]))
-        x = torch.from_numpy(base.inner[low:high].toarray())
-        expected = direct(net, {name: value[k] for name, value in params.items()}, x, edges, batch)
+        own, inner = {name: value[k] for name, value in params.items()}, insides(base, np.arange(3 * k, 3 * k + 3))
+        expected = direct(net, own, weighed(own, *inner[:2]), *inner)
         torch.testing.assert_close(found[k], expected, rtol=2e-5, atol=2e-5)
+
+
+def insides(base: GraphSet, graphs: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Features, links and the number of its graph of every node inside some graphs."""
+    nodes = np.concatenate([np.arange(base.ptr[g], base.ptr[g + 1]) for g in graphs])
+    links = base.links[nodes][:, nodes].tocoo()
+    edges = torch.from_numpy(np.stack([links.col, links.row]).astype(np.int64))
+    batch = np.repeat(np.arange(len(graphs)), np.diff(base.ptr)[graphs])
+    return torch.from_numpy(base.inner[nodes].toarray()), edges, torch.from_numpy(batch)
+
+
+@pytest.mark.parametrize("generator", [True, False], ids=["", "without generator"])
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool) -> None:
+    """Algorithm 1 by hand: the generator's steps, then those of network and virtual nodes, then the server's mean."""
+    base = worlds.graph_set()
+    world, rate, epochs = worlds.of_graphs(base), 0.05, 2
+    options = {"model.dropout": 0.0, "model.together": 0, "protocol.batch": 99, "protocol.lr": rate}
+    own = {"method.generator": generator, "method.decoupling": 0.7, "method.contrast": 0.3}
+    config = config_of_graphs("fedvn", variant, **options, **own)
+    clients, method = make_clients(world, config), config.method
+    state, _ = prepare(method, clients, Ledger())
+    net, rng = network_of(clients), torch.Generator().manual_seed(5)
+    with torch.no_grad():  # at 0, where they begin, virtual nodes have no correlations to lose
+        clients.params["Q1"].copy_(torch.randn(clients.params["Q1"].shape[1:], generator=rng).expand(3, -1, -1))
+    assert generator == bool(clients.personal)
+    assert not any(torch.equal(value[0], value[1]) for value in clients.personal.values() if value[0].dim() > 1)
+    shared = {name: value[0].detach().clone() for name, value in clients.params.items()}
+    private = [{name: value[k].detach().clone() for name, value in clients.personal.items()} for k in range(3)]
+    local = [torch.full((3,), 0.5) for _ in range(3)]
+    for round in range(2):
+        method.fit(clients, state, round, epochs)
+        trained = []
+        for k in range(3):
+            rows = world.train[world.graph.owner[world.train] == k]
+            inner, truth = insides(base, world.graph.node[rows]), torch.from_numpy(world.graph.labels[rows])
+            sums, graphs = partial(totals, batch=inner[2]), len(rows)
+            if generator and variant == "paper":
+                local[k] = sums(weighed(private[k] | shared, *inner[:2])).mean(0)
+            for _ in range(epochs if generator else 0):
+                w = {name: value.requires_grad_() for name, value in private[k].items()}
+                s = weighed(w | shared, *inner[:2])
+                apart = [F.cosine_similarity(sums(s), to, dim=1) for to in (torch.ones(graphs, 3), local[k])]
+                loss = F.cross_entropy(direct(net, shared, s, *inner), truth)
+                loss = loss + 0.3 * torch.log1p(torch.exp((apart[0] - apart[1]) / method.tau)).mean()
+                private[k] = descended(loss, w, rate)
+                local[k] = sums(s.detach()).mean(0) if variant == "release" else local[k]
+            mine, s = shared, weighed(private[k] | shared, *inner[:2])
+            for _ in range(epochs):
+                w = {name: value.clone().requires_grad_() for name, value in mine.items()}
+                loss = F.cross_entropy(direct(net, w, s, *inner), truth) + 0.7 * torch.corrcoef(w["Q1"]).square().mean()
+                mine = descended(loss, w, rate)
+            trained.append(mine)
+        for k in range(3):
+            for ours, theirs in ((clients.params, trained[k]), (clients.personal, private[k])):
+                for name, value in theirs.items():
+                    torch.testing.assert_close(ours[name][k].detach(), value, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(state.local[k], local[k], rtol=1e-3, atol=1e-4)
+        down = method.aggregate(clients, state, method.upload(clients, state))
+        clients.load(down.tensors())
+        shared = {name: torch.stack([each[name] for each in trained]).mean(0) for name in shared}
+
+
+def totals(s: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+    """Sums of the weights of each graph's nodes, ``[r, M]``."""
+    return torch.stack([s[batch == g].sum(0) for g in range(int(batch.max()) + 1)])
+
+
+def descended(loss: torch.Tensor, w: Tensors, rate: float) -> Tensors:
+    """A step of plain gradient descent."""
+    slopes = torch.autograd.grad(loss, list(w.values()), allow_unused=True, materialize_grads=True)
+    return {name: (value - rate * slope).detach() for (name, value), slope in zip(w.items(), slopes, strict=True)}
+
+
+def test_dropout_is_the_generators_first_and_the_networks_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the code: what is fixed in a phase answers as in a test."""
+    config = config_of_graphs("fedvn", "release", **{"protocol.batch": 99})
+    clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
+    state, _ = prepare(config.method, clients, Ledger())
+    drawn: list[str] = []
+
+    def noted(which: str) -> Callable[..., torch.Tensor]:
+        def dropped(values: torch.Tensor, *_: object) -> torch.Tensor:
+            drawn.append(which)
+            return values
+
+        return dropped
+
+    for module, which in ((networks, "virtual"), (gin, "gin")):
+        monkeypatch.setattr(module, "dropout", noted(which))
+    config.method.fit_generator(clients, state, 1)
+    assert drawn == ["gin", "gin", "gin", "virtual"], "three layers and the perceptron of a generator"
+    drawn.clear()
+    config.method.fit(clients, state, 0, 1)
+    layers = ["virtual", "gin", "virtual", "gin", "gin", "gin"]
+    assert drawn == ["gin", "gin", "gin", "virtual", *layers], "then three layers of the network, and its head"
 
 
 def test_contrastive_loss_is_the_papers_ratio() -> None:

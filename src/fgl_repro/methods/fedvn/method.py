@@ -23,7 +23,9 @@ Variants:
 
 Known differences: without a generator all links weigh 1 / M, so that the virtual nodes act as a single one ("w/o g" of
 Table 2, which the released code does not have). A generator without dropout and batch statistics of the graphs at hand
-answer when models are tested, as in the code. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
+answer when models are tested, as in the code, 32 of them together: in the order of their numbers here, as drawn there,
+so that a test graph has other batch mates. Nodes of one graph have no graphs around them to be joined to: hence no
+variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
 Motif/Basis; the paper searches them for each data set and prints none.
 """
 

@@ -3,8 +3,8 @@
 Paper: Li et al., "FedBN: Federated Learning on Non-IID Features via Local Batch Normalization", ICLR 2021, Algorithm 1.
 Which tensors are those of batch norms the network says; codes that ask for "bn" in a name keep nothing at home in a
 network that names them otherwise, and are FedAvg. Scales and shifts are neither sent nor received (PFLlib sends and
-averages them, to no effect). It is for graphs as units: no network for nodes here has batch norms, and without any this is
-FedAvg.
+averages them, to no effect). It is for graphs as units: no network for nodes here has batch norms, and without any
+this is FedAvg.
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
 """

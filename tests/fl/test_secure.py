@@ -68,6 +68,46 @@ def test_who_dropped_out_once_is_out_for_good(vectors: torch.Tensor) -> None:
 
 
 @needs_package
+def test_two_that_are_left_would_know_each_other() -> None:
+    session = secure.Session(4)
+    vectors = torch.ones(4, 3, dtype=torch.float64)
+    assert session.total(session.upload(vectors, frozenset({2}))).tolist() == [3, 3, 3]
+    with pytest.raises(UserError, match="3 must stay"):
+        secure.Session(3).upload(vectors[:3], frozenset({2}))
+    with pytest.raises(UserError, match="a majority must stay"):
+        session.upload(vectors, frozenset({0}))
+
+
+@needs_package
+def test_keys_come_from_shares_that_only_their_owners_can_read(vectors: torch.Tensor) -> None:
+    from cryptography.exceptions import InvalidTag
+
+    session = secure.Session(5)
+    sender, owner, other = session.parties[:3]
+    sent = sender.shares()
+    owner.keep({0: sent[1]})
+    assert owner._held[0].to_bytes(secure.SHARE, "big") not in sent[1]
+    with pytest.raises(InvalidTag):
+        other.keep({0: sent[1]})
+    with pytest.raises(InvalidTag):
+        sender.keep({1: sent[1]})  # its own words, sent back to it as another's
+    for value in secure.split(2**255 + 12345, 5):
+        assert value.bit_length() > 400
+    again = secure.Session(5)
+    masked = again.upload(vectors, frozenset({4}))
+    again.parties[1]._held[4] += 1
+    assert np.abs(again.total(masked) - vectors[:4].sum(0).numpy()).max() > 1e3, "a wrong share, and no key"
+
+
+def test_numbers_are_rounded_and_leave_room_for_a_sum() -> None:
+    unit = 2.0**-secure.FRACTION
+    assert secure.fixed(np.array([0.75, -0.75, 3.0]) * unit, 3).view(np.int64).tolist() == [1, -1, 3]
+    secure.fixed(np.array([4e8]), 5)
+    with pytest.raises(UserError, match="larger or no number"):
+        secure.fixed(np.array([5e8]), 5)
+
+
+@needs_package
 def test_a_minority_is_refused_and_its_shares_are_of_no_use(vectors: torch.Tensor) -> None:
     session = secure.Session(5)
     with pytest.raises(UserError, match="a majority must stay"):

@@ -173,7 +173,7 @@ class Session:
         """The next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
 
         Raises:
-            UserError: Fewer are left than it takes to put a key together.
+            UserError: Fewer are left than it takes to put a key together, or than hide each other in a sum.
         """
         self.number += 1
         rows = vectors.detach().cpu().double().numpy()
@@ -181,6 +181,11 @@ class Session:
         here = np.isin(np.arange(count), list(self.out | new), invert=True)
         if new and here.sum() < majority(count):
             raise UserError(f"{count - here.sum()} of {count} clients dropped out: a majority must stay.")
+        if here.sum() < LEAST:
+            raise UserError(
+                f"{count - here.sum()} of {count} clients dropped out: {LEAST} must stay, since of two each knows from "
+                "the sum what the other has sent."
+            )
         sent = np.zeros(rows.shape, dtype=np.uint64)
         for party in (self.parties[k] for k in here.nonzero()[0]):
             sent[party.number] = party.masked(rows[party.number], self.number, self.out)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 labels, statistics, surrogate, stages = (
     lazy(f"fgl_repro.methods.opfgl.{name}") for name in ("labels", "statistics", "surrogate", "stages")
 )
-secure = lazy("fgl_repro.fl.secure")
+secure, stage = lazy("fgl_repro.fl.secure"), lazy("fgl_repro.fl.stage")
 
 
 @dataclass
@@ -267,10 +267,8 @@ class OpFGL(Method[State]):
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         """Nobody trains in the round; the loss of stage 1's models on the clients' own training nodes."""
-        with torch.no_grad():
-            view = clients.inputs.train
-            loss: Tensor = stages.cross_entropy(clients.model(clients.trained, view), view)
-            return loss
+        loss: Tensor = stage.untrained(clients)
+        return loss
 
     def closing(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield from stages.personalisation(self, clients, state)

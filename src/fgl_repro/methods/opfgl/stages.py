@@ -111,9 +111,3 @@ def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[P
         return loss
 
     yield from fine_tuning(clients, objective, method.lr_tuning)
-
-
-def cross_entropy(logits: Tensor, view: View) -> Tensor:
-    """Mean over each client's rows ``[K]``, from logits ``[K, r, C]``."""
-    flat = F.cross_entropy(logits.flatten(0, 1), view.labels.flatten(), reduction="none")
-    return view.mean(flat.view_as(view.mask))

@@ -98,6 +98,14 @@ def test_as_many_reliable_nodes_as_the_released_code_adds(
     assert len(nodes) == number
 
 
+def test_all_clients_together_send_as_much_as_those_of_the_released_code(real_graph: Callable[..., Graph]) -> None:
+    """1,238,544 bytes on Cora by Louvain: of 54 classes two counts, and mean and std of two blocks of features."""
+    world = worlds.build("plain", real_graph("cora", "raw", "whole"), "opfgl_louvain", 10, seed=42, **OPFGL)
+    options = {"method.confidence": 1.0, "method.degree": 20, "method.major": 1, "protocol.check_every": 1}
+    training, _, _ = federate(make_config("opfgl", "release", **options), world, torch.device("cpu"))
+    assert sum(int(training.ledger.clients["statistics", "up", f].sum()) for f in ("count", "mean", "std")) == 1_238_544
+
+
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_statistics_are_those_of_each_class_and_pool_to_those_of_all(hops: int, world: World) -> None:
     graph, rows = world.graph, world.train

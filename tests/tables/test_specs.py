@@ -366,3 +366,9 @@ def test_a_row_of_one_model_has_no_runs_in_the_panels_of_others(tmp_path: Path) 
     }
     with pytest.raises(UserError, match="row fedlog is for panels of model sgc: there are none of it"):
         parse(written(tmp_path, MODELS.replace("panel_model: graphsage", "panel_model: sgc"), "other"))
+
+
+def test_what_no_paper_prints_has_no_drawing_of_gaps(tmp_path: Path) -> None:
+    nothing = RecordStore(tmp_path / "records")
+    assert make(load("opfgl/1"), "opfgl", nothing).content.draw is not None
+    assert make(load("opfgl/messages"), "opfgl", nothing).content.draw is None

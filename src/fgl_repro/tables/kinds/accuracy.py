@@ -36,7 +36,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         long_rows(table),
         summary,
         *results.tally(table),
-        draw=lambda figure: draw(figure, table),
+        draw=(lambda figure: draw(figure, table))
+        if any(panel.reference for panel in spec.panels) or spec.added
+        else None,
         page=markdown(table),
         screen=screen,
         files=files,

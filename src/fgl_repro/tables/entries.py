@@ -138,3 +138,8 @@ class Cell:
     row: Row
     dataset: str
     clients: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether its row has runs for its panel."""
+        return self.row.panel_model in (None, self.panel.model)

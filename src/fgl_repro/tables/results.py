@@ -154,7 +154,7 @@ def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> t
 
 def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
     """Fill one cell from the records of its seeds."""
-    if cell.row.panel_model and spec.lacks(cell):  # its row's runs are those of other panels
+    if not cell.fits:
         return Result(None, None, len(spec.seeds), "no data", "", ())
     keys, choice = chosen_keys(spec, cell, protocol, source)
     if choice is None:

@@ -168,12 +168,8 @@ class TableSpec(Entries):
             yield Cell(panel, row, dataset, clients)
 
     def planned(self) -> list[Cell]:
-        """Cells that can have a number."""
-        return [cell for cell in self.cells() if not self.lacks(cell)]
-
-    def lacks(self, cell: Cell) -> bool:
-        """Whether nothing is run for a cell: its data set is not at hand, or its row has nothing in its panel."""
-        return cell.dataset in self.absent or cell.row.panel_model not in (None, cell.panel.model)
+        """Cells that can have a number: of data sets that are at hand, and of rows that have runs for their panel."""
+        return [cell for cell in self.cells() if cell.dataset not in self.absent and cell.fits]
 
     @property
     def blank(self) -> str:

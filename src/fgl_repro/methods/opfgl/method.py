@@ -202,7 +202,7 @@ class OpFGL(Method[State]):
         sent, own = state.statistics.without(dropped), clients.world.class_counts.copy()
         own[dropped] = 0
         labelled = np.where(own >= statistics.LEAST, own, 0)
-        pooled, trains = sent.pooled(by_client=not self.written), labelled.sum(0)
+        trains = labelled.sum(0)
         if self.secure:
             session = secure.Session(clients.count)
             yield session.phase()
@@ -214,6 +214,7 @@ class OpFGL(Method[State]):
             parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
             up = Summary(*map(torch.from_numpy, parts))
             yield Phase("statistics", 1, lambda *_: Turn(up=up))
+            pooled = sent.pooled(by_client=not self.written)
         yield from self.condensation(clients, state, pooled, trains)
         yield from stages.generalisation(self, clients, state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         f"compare_{spec.table}.md": comparison,
     }
 
-    summary, screen, draw = comparison.partition("## By cell")[0].rstrip(), compare.screen(table), gaps.draw
+    summary, screen = comparison.partition("## By cell")[0].rstrip(), compare.screen(table)
+    draw = gaps.draw if any(panel.reference for panel in spec.panels) else None
     if spec.added and any(found.at(table.selection) for found in table.results.values()):
         summary, draw = leaderboard.markdown(table), leaderboard.draw
         files |= {f"leaderboard_{spec.table}.csv": csv_text(leaderboard.rows(table))}
@@ -36,9 +38,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         long_rows(table),
         summary,
         *results.tally(table),
-        draw=(lambda figure: draw(figure, table))
-        if any(panel.reference for panel in spec.panels) or spec.added
-        else None,
+        draw=partial(draw, table=table) if draw else None,
         page=markdown(table),
         screen=screen,
         files=files,

@@ -17,7 +17,6 @@ from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.fedgm.method import FedGM, State
 from fgl_repro.methods.fedgm.server import Server, links_of
 from fgl_repro.methods.opfgl.predictor import predicted
-from fgl_repro.methods.opfgl.surrogate import Surrogate
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import Views, gcn_norm
 from fgl_repro.runs.execute import federate
@@ -160,15 +159,45 @@ def test_a_deeper_network_than_that_which_condenses_comes_down_whole(world: Worl
 
 def test_other_networks_see_the_weights_of_links(world: World) -> None:
     """A GCN on the union, told its links by their weights, is the GCN that reads the normalised ones."""
-    links = torch.rand(6, 6, generator=torch_rng("links", 0))
-    links = torch.triu(links, 1) + torch.triu(links, 1).T
-    torch.testing.assert_close(links_of(normalised(links)), links)
     method, clients, _ = started(world)
-    features = torch.randn(6, clients.model.num_features, generator=torch_rng("features", 0))
-    graphs = [Small(features, normalised(links), torch.arange(6) % 4)]
-    server = Server(method, clients, graphs, torch.ones(1, 4))
+    graphs = []
+    for size in (6, 0, 3):
+        links = torch.triu(torch.rand(size, size, generator=torch_rng("links", size)), 1)
+        torch.testing.assert_close(links_of(normalised(links + links.T)), links + links.T)
+        features = torch.randn(size, clients.model.num_features, generator=torch_rng("features", size))
+        graphs.append(Small(features, normalised(links + links.T), torch.arange(size) % 4))
+    server = Server(method, clients, graphs, torch.ones(3, 4))
     usual, weights = server.beginning()
-    union = Surrogate(graphs[0].features, links, graphs[0].labels).union()
-    other = clients.model.view(Views(CPU), union, np.arange(6))
+    union = server.union()
+    assert union.num_nodes == 9
+    assert not union.adjacency[:6, 6:].nnz
+    other = clients.model.view(Views(CPU), union, np.arange(9))
     params = {name: value.unsqueeze(0) for name, value in weights.items()}
     torch.testing.assert_close(clients.model(params, other), clients.model(params, usual), rtol=1e-5, atol=1e-5)
+
+
+def test_the_server_steps_towards_the_mean_of_the_clients_gradients(world: World) -> None:
+    """One step of Adam moves every feature that has a gradient by the learning rate, against its sign."""
+    method, clients, state = started(world)
+    graphs = [Small(torch.rand(m, 16), normalised(torch.ones(m, m).fill_diagonal_(0)), torch.arange(m)) for m in (2, 4)]
+    counts = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
+    server = Server(method, clients, graphs, counts)
+    probe, before = server.probe, server.features["X"].detach().clone()
+    real = [by_class(probe, data, torch.arange(4)) for data in state.real[:2]]
+    server.matched({name: torch.stack([one[name] for one in real]) for name in probe})
+    whole = Small(
+        before[0].requires_grad_(),
+        torch.block_diag(*(each.around for each in graphs)),  # type: ignore[no-untyped-call]
+        torch.tensor([0, 1, 0, 1, 2, 3]),
+    )
+    ours, loss = by_class(probe, whole.data, torch.arange(4)), torch.zeros(())
+    for c, (first, second) in enumerate([(0.5, 0.5), (0.5, 0.5), (0.0, 1.0), (0.0, 1.0)]):
+        for name in probe:
+            target = first * real[0][name][c] + second * real[1][name][c]
+            loss = loss + counts.sum(0)[c] / 2 * ((ours[name][c] - target) ** 2).sum()
+    (grad,) = torch.autograd.grad(loss, whole.features)
+    assert (grad.abs() > 1e-6).any()
+    moved = server.features["X"].detach()[0] - before[0].detach()
+    clear = grad.abs() > 1e-6
+    torch.testing.assert_close(moved[clear], -method.lr_features * grad[clear].sign(), rtol=1e-2, atol=1e-6)
+    assert server.probe is not probe

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from fgl_repro.nn.sparse import SparseOp, csr_tensor, product, sums
+from fgl_repro.nn.sparse import BlockOp, SparseOp, csr_tensor, product, sums
 
 CPU = torch.device("cpu")
 
@@ -50,3 +50,15 @@ def test_an_operator_and_its_gradient_are_the_dense_ones(weighted: bool) -> None
     torch.testing.assert_close(op(dense), whole @ dense)
     (ours,) = torch.autograd.grad((op(dense) * weight).sum(), dense)
     torch.testing.assert_close(ours, whole.T @ weight)
+
+
+def test_blocks_are_the_block_diagonal_matrix_forward_and_backward() -> None:
+    blocks = [torch.rand(m, m) for m in (3, 1, 0, 5)]
+    blocks = [block + block.T for block in blocks]
+    matrix: torch.Tensor = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
+    ours, theirs = (torch.rand(9, 4, generator=torch.Generator().manual_seed(0)).requires_grad_() for _ in range(2))
+    found, expected = BlockOp.of(blocks)(ours), matrix @ theirs
+    torch.testing.assert_close(found, expected)
+    for out in (found, expected):
+        (out**2).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)

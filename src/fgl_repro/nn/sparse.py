@@ -117,3 +117,31 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         op: SparseOp = ctx.op
         return None, (sums if op.ones else product)(op.transpose, grad.contiguous())
+
+
+@dataclass(frozen=True)
+class BlockOp:
+    """A constant symmetric block-diagonal matrix ``[M, M]`` of dense blocks.
+
+    Attributes:
+        blocks: Padded with zeros, ``[K, m, m]``.
+        slots: Where each row lies among the ``K * m``, int64 ``[M]``.
+    """
+
+    blocks: Tensor
+    slots: Tensor
+
+    @staticmethod
+    def of(blocks: list[Tensor]) -> BlockOp:
+        """Of square matrices, each of its own size."""
+        height, device = max(map(len, blocks)), blocks[0].device
+        padded = torch.stack([F.pad(block, (0, height - len(block)) * 2) for block in blocks])
+        slots = [k * height + torch.arange(len(block), device=device) for k, block in enumerate(blocks)]
+        return BlockOp(padded, torch.cat(slots))
+
+    def __call__(self, dense: Tensor) -> Tensor:
+        """``M @ dense`` for ``dense`` ``[M, F]``."""
+        count, height = self.blocks.shape[:2]
+        padded = dense.new_zeros(count * height, dense.shape[1]).index_copy(0, self.slots, dense)
+        out = torch.bmm(self.blocks, padded.view(count, height, -1))
+        return out.flatten(0, 1).index_select(0, self.slots)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.metrics import accuracy
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.fedgm.condensation import Small
-from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
-from fgl_repro.methods.generated.graphs import PseudoGraph
-from fgl_repro.methods.opfgl.surrogate import Surrogate
+from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.view import Views
+from fgl_repro.nn.sparse import BlockOp, DenseOp
+from fgl_repro.nn.view import View, Views
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -34,6 +36,8 @@ class Server:
     """What the server has: the union of all condensed graphs, without links from one to another.
 
     Attributes:
+        graphs: The condensed graphs as they came.
+        around: Their normalised adjacencies.
         counts: Nodes of each client and class ``[K, C]``.
         probe: Weights at which gradients are asked for next.
     """
@@ -41,7 +45,7 @@ class Server:
     def __init__(self, method: FedGM, clients: Clients, graphs: list[Small], counts: Tensor) -> None:
         self.method, self.clients, self.counts = method, clients, counts
         self.features = {"X": torch.cat([each.features for each in graphs]).unsqueeze(0).clone().requires_grad_()}
-        self.around: Tensor = torch.block_diag(*(each.around for each in graphs))  # type: ignore[no-untyped-call]
+        self.graphs, self.around = graphs, BlockOp.of([each.around for each in graphs])
         self.labels = torch.cat([each.labels for each in graphs])
         self.steps = StackedAdam(self.features, method.lr_features)
         self.rng = torch_rng("server", clients.seed)
@@ -55,12 +59,40 @@ class Server:
 
     def beginning(self) -> tuple[Any, Params]:
         """How the network of the clients sees the union, and its first weights, no client axis."""
-        model, features, device = self.clients.model, self.features["X"][0].detach(), self.counts.device
+        model, device = self.clients.model, self.counts.device
         if isinstance(model, GCN) and model.layers == 2:
-            return PseudoGraph(features, self.around).view(1), self.drawn()
-        union = Surrogate(features, links_of(self.around), self.labels).union()
+            return self.view(), self.drawn()
+        union = self.union()
         view = model.view(Views(device), union, np.arange(union.num_nodes))
         return view, {name: value.to(device) for name, value in model.init(self.rng).items()}
+
+    def view(self) -> View:
+        """The union as one network of two convolutions sees it."""
+        features, labels = self.features["X"][0].detach(), self.labels.unsqueeze(0)
+        return View(
+            dense=DenseOp(self.around(features).unsqueeze(0)),
+            sparse=None,
+            inner=None,
+            outer=self.around,
+            labels=labels,
+            mask=torch.ones_like(labels, dtype=features.dtype),
+            counts=features.new_full((1,), len(features)),
+            slots=torch.arange(len(features), device=features.device),
+        )
+
+    def union(self) -> UnionGraph:
+        """The same with the links' weights in the adjacency, as other networks read them."""
+        labels, nodes = self.labels.cpu().numpy(), len(self.labels)
+        links = sp.block_diag([links_of(each.around).cpu().numpy() for each in self.graphs], format="csr")
+        base = Graph(
+            name="condensed",
+            features=sp.csr_matrix(self.features["X"][0].detach().cpu().numpy()),
+            adjacency=sp.csr_matrix(links),
+            labels=labels,
+            num_classes=int(labels.max()) + 1,
+            original_id=np.arange(nodes, dtype=np.int32),
+        )
+        return UnionGraph(base, np.arange(nodes), np.array([0, nodes]), base.adjacency)
 
     def matched(self, gradients: Params) -> None:
         """One step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""
@@ -68,9 +100,9 @@ class Server:
         share = self.counts / total.clamp_min(1)
         target = {name: torch.einsum("kc,kc...->c...", share, value) for name, value in gradients.items()}
         with torch.enable_grad():
-            small = Small(self.features["X"][0], self.around, self.labels)
+            small = Data(Map.dense(self.around(self.features["X"][0])), Map(self.around, self.around), self.labels)
             loss = distance(
-                by_class(self.probe, small.data, torch.arange(len(total), device=total.device)),
+                by_class(self.probe, small, torch.arange(len(total), device=total.device)),
                 target,
                 total / total.max().clamp_min(1),
             )

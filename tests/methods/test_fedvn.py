@@ -16,7 +16,7 @@ from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedvn import networks
-from fgl_repro.methods.fedvn.method import contrastive, correlation, network_of
+from fgl_repro.methods.fedvn.method import WAYS, State, contrastive, correlation, network_of
 from fgl_repro.methods.fedvn.networks import VirtualGIN
 from fgl_repro.nn.models import gin
 from fgl_repro.nn.ops import stack
@@ -231,3 +231,32 @@ def test_as_many_parameters_as_the_released_network() -> None:
     assert sizes.pop("Q1") == 2_000
     assert sum(sizes.values()) == 241_803
     assert sum(value.numel() for value in net.init_generator(torch.Generator()).values()) == 138_920
+
+
+def test_each_place_where_the_variants_part_can_be_had_alone() -> None:
+    """All three of the paper's are the paper; one moves what it names and nothing else."""
+    base = worlds.graph_set()
+
+    def run(variant: str, **ways: str) -> tuple[VirtualGIN, State]:
+        config = config_of_graphs("fedvn", variant, **{f"method.{name}": way for name, way in ways.items()})
+        clients, method = make_clients(worlds.of_graphs(base), config), config.method
+        state, _ = prepare(method, clients, Ledger())
+        method.fit(clients, state, 0, 1)
+        found.append(torch.cat([value.detach().flatten() for value in clients.params.values()]))
+        return network_of(clients), state
+
+    found: list[torch.Tensor] = []
+    run("paper")
+    run("release", message="after", width="features", local="all")
+    assert torch.equal(*found)
+    run("release")
+    run("paper", message="inside", width="hidden", local="batch")
+    assert torch.equal(*found[2:])
+    assert config_of_graphs("fedvn", "release").method.identity().keys().isdisjoint({"message", "width", "local"})
+    released, theirs = run("release")[0], [run("release", **{name: way})[0] for name, way in WAYS["paper"].items()]
+    assert [(net.inside, net.raw) for net in (released, *theirs)] == [
+        (True, False),
+        (False, False),
+        (True, True),
+        (True, False),
+    ]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
+from fgl_repro.fl.steps import Loss, Watch
 from fgl_repro.methods.gcfl import GCFL, GCFLPlus, State, Upload, halves, warped
 from support import worlds
 from support.isolation import make_clients
@@ -115,3 +119,39 @@ def test_gcfl_plus_tells_the_gradient_of_the_last_batch() -> None:
         assert upload.norm[k].item() == pytest.approx(expected.item(), rel=1e-3)
     method.aggregate(clients, state, upload)
     assert torch.equal(state.norms[0], upload.norm)
+
+
+def test_between_shares_neither_first_map_nor_classifier_and_looks_at_nothing_else() -> None:
+    """As GCFL's own model: of the GIN the isomorphism layers."""
+    world = worlds.of_graphs(worlds.graph_set())
+    config = config_of_graphs("gcflplus", "release", **{"method.shared": "between", "method.warmup": 0})
+    clients, method = make_clients(world, config), config.method
+    assert isinstance(method, GCFLPlus)
+    state, _ = prepare(method, clients, Ledger())
+    home = {"W1", "b1", "W5", "b5", "W6", "b6"}
+    assert home < set(clients.params)
+    grads: list[dict[str, torch.Tensor]] = []
+    usual = clients.train
+
+    def train(loss: Loss, epochs: int, watch: Watch) -> torch.Tensor:
+        def also(every: Sequence[torch.Tensor], active: np.ndarray | None) -> None:
+            grads.append(dict(zip(clients.params, (grad.clone() for grad in every), strict=True)))
+            watch(every, active)
+
+        return usual(loss, epochs, watch=also)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients, "train", train)
+        method.fit(clients, state, 0, 1)
+    up = method.upload(clients, state)
+    assert set(up.weights) == set(clients.params) - home
+    last = torch.cat([grads[-1][name].flatten(1) for name in up.weights], dim=1)
+    torch.testing.assert_close(up.norm, last.norm(dim=1))
+    assert set(method.aggregate(clients, state, up).tensors()) == set(up.weights)
+
+
+def test_between_is_refused_where_nothing_lies_between(world: World) -> None:
+    config = make_config("gcfl", "release", **{"method.shared": "between"})
+    config.model = registry.option("model", "gcn2")(hidden=8, dropout=0.0)
+    with pytest.raises(UserError, match="nothing to share of two layers"):
+        config.method.state(make_clients(world, config))

@@ -3,10 +3,10 @@
 Paper: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, equation 2:
 L = CE + mu / 2 * ||theta - theta_received||^2, over all weights and biases.
 
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). Neither FED-PUB's supplement nor its code
-says which mu it ran; 0.01 is that of GCFL's code. With one full-batch step a round the term has no gradient (theta is
-still what was received), so that the run is FedAvg's bit for bit: every graph of FED-PUB's tables with one local
-epoch.
+Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). Neither FED-PUB's supplement and code nor
+FedVN's paper say which mu they ran; 0.01 is that of GCFL's code. With one full-batch step a round the term has no
+gradient (theta is still what was received), so that the run is FedAvg's bit for bit: every graph of FED-PUB's tables
+with one local epoch.
 """
 
 from __future__ import annotations

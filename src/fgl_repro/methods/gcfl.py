@@ -10,9 +10,11 @@ GCFL+ cuts by what clients went through: s_k are the norms of client k's gradien
 its code takes them. There is no split before that many rounds are known, and after a split all begin anew.
 ``standardise`` divides each series by its standard deviation; the code's default is not to.
 
-Here GCFL trains node classifiers, as in FED-PUB's tables ("bi-partition by gradient similarity", B.2), and shares all
-layers, as FedAvg there; GCFL's own model keeps its first and last layer at home.
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
+Here all layers are shared, as FedAvg's are: by node classifiers, as in FED-PUB's tables ("bi-partition by gradient
+similarity", B.2), and by the GINs of FedVN's Table 1. GCFL's own code keeps the first map and the classifier at home
+and looks at the layers between alone: ``shared=between``, for a model that has some. It trains by Adam, batches of 128,
+200 rounds; FedVN's protocol is another.
+Variants: as FedAvg's, uniform mean (release) or by training units (paper).
 
 Known differences from its code: that asks for ||mean|| < 0.05 and max > 0.1, fitted to 24,960 shared parameters and
 Adam at 0.001. Norms of updates grow with both, and a GCN of 10^5 parameters at 0.01 never comes near: it would be
@@ -24,12 +26,16 @@ code's two signals only the default is here, not the norms of updates.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import torch
+from fgl_repro.core.schema import added
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.mixing import cosine, flat, mix
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.methods.fedper import base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn.models.model import Params
 
 
 @dataclass
@@ -68,19 +75,46 @@ class Upload(Weights):
 
 @dataclass
 class GCFL(FedAvg[State]):
+    """Attributes:
+    ratio: Share of the largest update below which the mean update is small.
+    warmup: Rounds before the first split.
+    shared: Which layers are sent and looked at: ``all`` or those ``between`` the first map and the classifier.
+    """
+
     name: ClassVar[str] = "gcfl"
     display: ClassVar[str] = "GCFL"
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"shared": ("all", "between")}
     least: ClassVar[dict[str, float]] = {"ratio": 0, "warmup": 0}
 
     ratio: float = 0.5
     warmup: int = 20
+    shared: str = added("all")
+
+    def sent(self, clients: Clients) -> Params:
+        """The weights that clients share.
+
+        Raises:
+            UserError: There are none between the first map and the classifier.
+        """
+        if self.shared == "all":
+            return clients.params
+        found = {name: value for name, value in base(clients).items() if not name.endswith("1")}
+        if not found:
+            raise UserError("method.shared=between leaves nothing to share of two layers: give a deeper model, or gin.")
+        return found
 
     def state(self, clients: Clients) -> State:
-        return State([list(range(clients.count))], flat(clients.params).detach())
+        return State([list(range(clients.count))], flat(self.sent(clients)).detach())
+
+    def publish(self, clients: Clients, state: State) -> Message:
+        return Weights(self.sent(clients))
 
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         super().receive(clients, state, message)
-        state.received = flat(clients.params).detach()
+        state.received = flat(self.sent(clients)).detach()
+
+    def upload(self, clients: Clients, state: State) -> Message:
+        return self.publish(clients, state)
 
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         weights = upload.tensors()
@@ -124,10 +158,12 @@ class GCFLPlus(GCFL):
     standardise: bool = False
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        """Local training, of whose last step the norm of the gradient is kept."""
+        """Local training, of whose last step the norm of the gradient of what is shared is kept."""
+        sent = [name in self.sent(clients) for name in clients.params]
 
         def watch(grads: Sequence[Tensor], active: np.ndarray | None) -> None:
-            squares: Tensor = sum(grad.flatten(1).square().sum(1) for grad in grads)  # type: ignore[assignment]
+            shared = compress(grads, sent)
+            squares: Tensor = sum(grad.flatten(1).square().sum(1) for grad in shared)  # type: ignore[assignment]
             found = squares.sqrt()
             if active is not None and state.norm is not None:
                 found = torch.where(torch.from_numpy(active).to(found.device), found, state.norm)
@@ -137,7 +173,7 @@ class GCFLPlus(GCFL):
 
     def upload(self, clients: Clients, state: State) -> Upload:
         assert state.norm is not None, "nobody has trained"
-        return Upload(clients.params, state.norm)
+        return Upload(self.sent(clients), state.norm)
 
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         assert isinstance(upload, Upload)

@@ -17,8 +17,11 @@ Variants:
     release  the message of the virtual nodes passes through the layer with that of the neighbours; Q has the hidden
              width and enters after the map of features; s_local is the mean over the batch before, kept from round to
              round, and at first all one half.
-    paper    the message is added after the layer (equation 5); Q has the features' width and is mapped as they are;
-             s_local is the mean over all training graphs of the client, taken before its epochs.
+    paper    the message is added after the layer (equation 5); Q has the features' width and is mapped as they are,
+             with the bias, so that it has something to say while it is 0; s_local is the mean over all training graphs
+             of the client, taken before its epochs. Where features are one number (Motif) a row of Q has no spread:
+             L_V is 0 there and ``decoupling`` without effect; with three (CMNIST) it cannot fall below one half.
+    Each of the three can be had alone, by ``message``, ``width`` and ``local``.
     In both s_global is constant and the same for all virtual nodes, as the paper allows; its length says nothing.
 
 Known differences: without a generator all links weigh 1 / M, so that the virtual nodes act as a single one ("w/o g" of
@@ -35,6 +38,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
@@ -52,6 +56,12 @@ if TYPE_CHECKING:
 
 networks = lazy("fgl_repro.methods.fedvn.networks")
 steps = lazy("fgl_repro.fl.steps")
+
+WAYS = {
+    "release": {"message": "inside", "width": "hidden", "local": "batch"},
+    "paper": {"message": "after", "width": "features", "local": "all"},
+}
+"""Where the variants part."""
 
 
 @dataclass
@@ -77,6 +87,9 @@ class FedVN(Method[State]):
     contrast: lambda_2.
     tau: Temperature of L_E.
     generator: Whether clients have generators.
+    message: That of the virtual nodes passes ``inside`` the layer or comes ``after`` it; else the variant's way.
+    width: That of Q is the ``hidden`` layers' or the ``features``'; else the variant's.
+    local: s_local is taken over the ``batch`` before or ``all`` graphs; else the variant's way.
     """
 
     name: ClassVar[str] = "fedvn"
@@ -84,6 +97,11 @@ class FedVN(Method[State]):
     units: ClassVar[tuple[str, ...]] = ("graph",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gin",)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "message": ("variant", "inside", "after"),
+        "width": ("variant", "hidden", "features"),
+        "local": ("variant", "batch", "all"),
+    }
     least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0, "tau": 1e-6}
     quick: ClassVar[dict[str, Any]] = {"nodes": 3}
 
@@ -93,13 +111,19 @@ class FedVN(Method[State]):
     contrast: float = 1.0
     tau: float = 0.1
     generator: bool = True
+    message: str = added("variant")
+    width: str = added("variant")
+    local: str = added("variant")
+
+    def way(self, name: str) -> str:
+        """What ``message``, ``width`` or ``local`` comes to."""
+        chosen: str = getattr(self, name)
+        return WAYS[self.variant][name] if chosen == "variant" else chosen
 
     def start(self, model: Model, seed: int) -> Start:
         sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
-        released = self.variant == "release"
-        network = networks.VirtualGIN(
-            **sizes, virtual=self.nodes, inside=released, raw=not released, generated=self.generator
-        )
+        inside, raw = self.way("message") == "inside", self.way("width") == "features"
+        network = networks.VirtualGIN(**sizes, virtual=self.nodes, inside=inside, raw=raw, generated=self.generator)
         rng = torch_rng("init", seed)
         return Start(network, network.init(rng), network.init_generator(rng))
 
@@ -135,7 +159,7 @@ class FedVN(Method[State]):
     def fit_generator(self, clients: Clients, state: State, epochs: int) -> None:
         """Phase 1: network and virtual nodes stay as they came down."""
         network, fixed = network_of(clients), {name: value.detach() for name, value in clients.params.items()}
-        if self.variant == "paper":
+        if self.way("local") == "all":
             with torch.no_grad():
                 everything = cast("GraphsView", clients.inputs.train)
                 state.local = mean_totals(everything, network.scores(clients.personal, everything), state.local)
@@ -145,7 +169,7 @@ class FedVN(Method[State]):
             scores = network.scores(clients.personal, view, state.dropout)
             near = step.mean(contrastive(view.totals(scores), state.local, self.tau))
             state.told["contrast"] = near.detach().mean()
-            if self.variant == "release":
+            if self.way("local") == "batch":
                 state.local = mean_totals(view, scores.detach(), state.local)
             return step.task_loss(network.predict(fixed, view, scores)) + self.contrast * near
 

@@ -14,10 +14,10 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners.opfgl import DELTA, chopped, clusters, packed
-from fgl_repro.federation.split import PUBLISHED, TEST, TRAIN, VALIDATION, Split
+from fgl_repro.federation.split import PUBLISHED, TEST, TRAIN, VALIDATION, Ratios, Split
 from fgl_repro.federation.world import World
 
-RATIOS = (0.2, 0.4, 0.4)
+RATIOS = PUBLISHED[1]
 FACTS = {  # undirected edges kept; train, validation and test nodes; nodes of the first clients
     ("cora", "louvain", "published", 10): (2052, [520, 1059, 1129], [252, 280, 168, 448]),
     ("cora", "louvain", "published_mkl", 10): (1927, [517, 1055, 1136], [355, 168, 364, 226]),
@@ -27,9 +27,11 @@ FACTS = {  # undirected edges kept; train, validation and test nodes; nodes of t
 }
 
 
-def world(graph: Graph, cut: str, division: str, clients: int, seed: int = PUBLISHED) -> World:
+def world(
+    graph: Graph, cut: str, division: str, clients: int, seed: int = PUBLISHED[0], shares: Ratios = PUBLISHED[1]
+) -> World:
     parts = option("partitioner", f"opfgl_{cut}")(clients, division)
-    built: World = option("setting", "plain")().build(graph, parts, Split(RATIOS, seed, "opfgl"))
+    built: World = option("setting", "plain")().build(graph, parts, Split(shares, seed, "opfgl"))
     return built
 
 
@@ -43,6 +45,15 @@ def test_published_clients_have_the_published_sizes(
     assert found.graph.adjacency.nnz // 2 == edges
     assert [len(found.train), len(found.validation.rows), len(found.probes[0].rows)] == roles
     assert np.diff(found.graph.ptr)[:4].tolist() == sizes
+
+
+def test_other_shares_than_the_published_roles_have_are_drawn(real_graph: Callable[..., Graph]) -> None:
+    """The published clients, half of whose nodes train."""
+    graph = real_graph("cora", "raw", "whole")
+    published, other = (world(graph, "metis", "published", 10, shares=shares) for shares in (PUBLISHED[1], (0.5, 0.3, 0.2)))
+    assert np.array_equal(other.graph.node, published.graph.node)
+    assert abs(len(other.train) / graph.num_nodes - 0.5) < 0.05
+    assert abs(len(published.train) / graph.num_nodes - 0.2) < 0.05
 
 
 def test_the_client_that_the_paper_describes(real_graph: Callable[..., Graph]) -> None:

@@ -53,10 +53,16 @@ def test_what_diverged_is_noted_in_a_sentence(store: RecordStore, run: Config, m
     assert (note.status, note.error) == ("diverged", "the training loss is nan in round 0: lower protocol.lr.")
 
 
-def test_what_no_reader_takes_is_not_recorded(store: RecordStore, run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["accuracy", "phases"])
+def test_what_no_reader_takes_is_not_recorded(
+    what: str, store: RecordStore, run: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def execute(config: Config, **_: object) -> fake_run.Outcome:
         record = helpers.record(config)
-        record.metrics["seen_graph"]["best"] = replace(record.metrics["seen_graph"]["best"], accuracy=7.0)
+        if what == "accuracy":
+            record.metrics["seen_graph"]["best"] = replace(record.metrics["seen_graph"]["best"], accuracy=7.0)
+        else:
+            record = record.changed(phases={"fine_tuning": {"loss": [float("nan")]}})
         return fake_run.Outcome(record, {})
 
     monkeypatch.setattr(fake_run, "execute", execute)

@@ -94,9 +94,9 @@ class Config:
 def check(config: Config) -> Config:
     """``config`` unchanged, or a UserError for what its options can never do together; each checks its own values."""
     method, model, batch = config.method, config.model, config.protocol.batch
+    _of_one_unit(config)
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
-    _of_one_unit(config)
     if method.models and model.name not in method.models:
         raise UserError(
             f"model={model.name} cannot carry method={method.name}: choose model={' or '.join(method.models)}."

@@ -53,6 +53,12 @@ class Axis:
             if not least <= getattr(self, name) < float("inf"):
                 raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at least {least}.")
 
+    def at_most(self, greatest: float, *names: str) -> None:
+        """Refuse fields above ``greatest`` with a :class:`UserError`."""
+        for name in names:
+            if getattr(self, name) > greatest:
+                raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at most {greatest}.")
+
     def one_of(self, **known: tuple[str, ...]) -> None:
         """Refuse fields that are none of a few words, with a :class:`UserError`."""
         for name, words in known.items():

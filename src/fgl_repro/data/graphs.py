@@ -70,7 +70,10 @@ class GraphDataset(Dataset):
             same = found.fingerprint == known
             wrong += [] if same else [f"fingerprint {found.fingerprint[:12]}..., expected {known[:12]}..."]
         if wrong:
-            raise UserError(f"the graphs built are not the published {self.name} ({', '.join(wrong)}){self._tools()}.")
+            mend = "" if self.made_with else ": replace its files with the originals"
+            raise UserError(
+                f"the graphs built are not the published {self.name} ({', '.join(wrong)}){self._tools()}{mend}."
+            )
         return found
 
     def _tools(self) -> str:

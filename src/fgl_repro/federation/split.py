@@ -22,8 +22,8 @@ Source = Literal["stream", "fedpub", "opfgl", "openfgl", "partitioner"]
 
 BY_CLASS = ("opfgl", "openfgl")
 """Sources that draw roles at each client and for each class."""
-PUBLISHED = 42
-"""Seed of the roles that O-pFGL's partitions are published with."""
+PUBLISHED = 42, (0.2, 0.4, 0.4)
+"""Seed and shares of the roles that O-pFGL's partitions are published with."""
 
 ORDER = ("cora", "citeseer", "pubmed")
 """Data sets of FED-PUB's released generators, in turn."""

@@ -56,7 +56,7 @@ class Method(Option, _Keeping[S]):
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
             first.
         choices: Values that hyper-parameters given by a word may take.
-        least: The least values of hyper-parameters given by a finite number.
+        least, greatest: Bounds of hyper-parameters given by a finite number.
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
@@ -73,6 +73,7 @@ class Method(Option, _Keeping[S]):
     models: ClassVar[tuple[str, ...]] = ()
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     least: ClassVar[Mapping[str, float]] = {}
+    greatest: ClassVar[Mapping[str, float]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
 
     fleets: ClassVar[bool] = False
@@ -80,10 +81,12 @@ class Method(Option, _Keeping[S]):
     variant: str = "paper"
 
     def check(self) -> None:
-        """Refuse other variants than ``variants``, other words than ``choices``, and numbers below their ``least``."""
+        """Refuse other variants than ``variants``, other words than ``choices``, and numbers out of their bounds."""
         self.one_of(variant=self.variants, **self.choices)
         for name, least in self.least.items():
             self.at_least(least, name)
+        for name, greatest in self.greatest.items():
+            self.at_most(greatest, name)
 
     # --- before the rounds --------------------------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from fgl_repro.core.errors import DivergenceError
 from fgl_repro.fl.messages import Ledger, Message
 
 Curves = dict[str, list[float]]
@@ -50,13 +52,22 @@ class Phase:
     place: str = "client"
 
     def run(self, clients: int, ledger: Ledger, report: Report | None = None) -> Curves:
-        """Go through the rounds; bytes go to the ledger, curves are returned."""
+        """Go through the rounds; bytes go to the ledger, curves are returned.
+
+        Raises:
+            DivergenceError: A round's loss is not finite.
+        """
         curves: Curves = {}
         going = np.ones(clients, dtype=bool)
         for number in range(self.rounds):
             done = self.turn(number, going)
             ledger.add(self.name, "up", done.up)
             ledger.add(self.name, "down", done.down)
+            if not math.isfinite(loss := done.values.get("loss", 0.0)):
+                raise DivergenceError(
+                    f"the loss is {loss} in round {number} of {self.name}: lower the rate that is for it "
+                    "(protocol.fine_tuning_lr, or the method's own), or check the features."
+                )
             for name, point in done.values.items():
                 curves.setdefault(name, []).append(point)
             if report:

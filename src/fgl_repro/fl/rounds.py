@@ -202,6 +202,7 @@ def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, 
     now: dict[str, float] = dict(zip(curves, points, strict=True))
     if not all_finite:
         raise DivergenceError(
-            f"the training loss is {now['loss']} in round {number}: lower protocol.lr, or check the features."
+            f"the training loss is {now['loss']} in round {number}: lower protocol.lr or the method's own rates, "
+            "or check the features."
         )
     return now

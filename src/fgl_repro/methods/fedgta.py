@@ -102,7 +102,7 @@ class FedGTA(FedAvg[State]):
 
     def check(self) -> None:
         super().check()
-        if not (0 <= self.keep <= 1 and self.temperature > 0 and self.threshold < 1):
+        if not (0 <= self.keep <= 1 and 0 < self.temperature < float("inf") and self.threshold < 1):
             raise UserError("method.keep must lie in [0, 1], method.temperature above 0, method.threshold below 1.")
 
     def state(self, clients: Clients) -> State:

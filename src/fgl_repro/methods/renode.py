@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message
 from fgl_repro.methods.fedavg import FedAvg
@@ -62,17 +61,13 @@ class ReNode(FedAvg["Tensor"]):
     variants: ClassVar[tuple[str, ...]] = ("fedavg", "local")
     uniform: ClassVar[tuple[str, ...]] = ()
     batched: ClassVar[bool] = False
-    least: ClassVar[dict[str, float]] = {"lowest": 0, "scale": 0}
+    least: ClassVar[dict[str, float]] = {"teleport": 1e-4, "lowest": 0, "scale": 0}
+    greatest: ClassVar[dict[str, float]] = {"teleport": 1}
 
     variant: str = "fedavg"
     teleport: float = 0.15
     lowest: float = 0.5
     scale: float = 1.0
-
-    def check(self) -> None:
-        super().check()
-        if not 0 < self.teleport <= 1:
-            raise UserError(f"method.teleport={self.teleport} must lie in (0, 1].")
 
     def state(self, clients: Clients) -> Tensor:
         """Weights of the training rows ``[K, r]``."""

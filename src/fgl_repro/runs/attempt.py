@@ -81,8 +81,8 @@ def attempt(
                 store.save_failed(note.changed(**_ended(error)))
             if out_of_memory(error):
                 raise UserError(
-                    f"run {note.key[:16]} ran out of memory on {config.runtime.device}: "
-                    "use fewer clients, a smaller model.hidden, or another runtime.device."
+                    f"run {note.key[:16]} ran out of memory (runtime.device={config.runtime.device}): use fewer "
+                    "clients, a smaller model.hidden, a smaller graph that the method makes, or another runtime.device."
                 ) from error
             raise
     return "done"
@@ -102,8 +102,8 @@ def _prepared(execute: str, threads: int) -> Callable[..., Any]:
 def _validated(record: Record, key: str) -> Record:
     """A fresh record, if it can be read back; nothing is written that would count as damaged."""
     try:
-        Record.from_json(json.loads(json.dumps(record.as_json())))
-    except UserError as error:
+        Record.from_json(json.loads(json.dumps(record.as_json(), allow_nan=False)))
+    except (UserError, ValueError) as error:
         raise RuntimeError(f"the run of {key} returned a record that no reader takes: {error}") from None
     if record.key != key:
         raise RuntimeError(f"the run of {key} returned a record of {record.key}")

@@ -39,8 +39,11 @@ def choices(config: Config) -> list[Choice]:
     if not tuning:
         return []
     where = f"conf/protocol/{config.protocol.name}.yaml"
-    if "seed" not in tuning or not tuning.get("candidates"):
-        raise UserError(f"protocol.tuning in {where} needs a seed and candidates: a list of overrides for each method.")
+    if not isinstance(tuning.get("seed"), int) or not tuning.get("candidates"):
+        raise UserError(
+            f"protocol.tuning in {where} needs a seed, a whole number, and candidates: a list of overrides for each "
+            "method."
+        )
     counts = {method: len(found) for method, found in tuning["candidates"].items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{method} {count}" for method, count in counts.items())
@@ -50,7 +53,7 @@ def choices(config: Config) -> list[Choice]:
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
         )
     listed = [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
-    return [Choice(override(config, {**each, "seed": int(tuning["seed"])}), each) for each in listed]
+    return [Choice(override(config, {**each, "seed": tuning["seed"]}), each) for each in listed]
 
 
 def candidates(config: Config) -> list[Config]:

@@ -27,7 +27,9 @@ def _source(title: str, *more: str) -> Source:
         from torch_geometric.datasets import TUDataset
 
         with contextlib.redirect_stderr(io.StringIO()):  # PyG's "Processing... Done!"
-            return TUDataset(str(root / "TUDataset"), title)
+            found = TUDataset(str(root / "TUDataset"), title)
+            list(found)  # files that do not belong together are told of here
+            return found
 
     files = [f"{title}_{part}.txt" for part in (*_PARTS, *more)]
     urls = {file: f"{title}/{file}" for file in files}

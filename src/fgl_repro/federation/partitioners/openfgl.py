@@ -50,7 +50,8 @@ class LouvainPlus(Partitioner):
         pack = np.empty(graph.num_nodes, dtype=np.int64)
         for number, nodes in enumerate(communities(graph, stream_seed("louvain", seed) % 2**32, self.resolution)):
             pack[nodes] = number
-        return grouped(graph, pack, parts, seed), f"Louvain of networkx {version('networkx')}, grouped by classes"
+        mend = "raise partitioner.resolution, or lower partitioner.clients"
+        return grouped(graph, pack, parts, seed, mend), f"Louvain of networkx {version('networkx')}, grouped by classes"
 
 
 @dataclass

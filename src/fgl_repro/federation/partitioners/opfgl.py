@@ -149,20 +149,21 @@ def packed(pieces: list[np.ndarray], quota: int) -> list[list[np.ndarray]]:
     return held
 
 
-def grouped(graph: Graph, pack: np.ndarray, parts: int, seed: int) -> np.ndarray:
+def grouped(
+    graph: Graph, pack: np.ndarray, parts: int, seed: int, mend: str = "lower partitioner.clients"
+) -> np.ndarray:
     """Client of each node, int64 ``[N]``: packs of like class shares are one client's.
 
     Args:
         pack: Pack of each node, int64 ``[N]``.
+        mend: What a user can do where packs are too few.
 
     Raises:
         UserError: There are fewer packs than clients.
     """
     found = np.unique(pack)
     if len(found) < parts:
-        raise UserError(
-            f"{graph.name} falls into {len(found)} packs, too few for {parts} clients; lower partitioner.clients."
-        )
+        raise UserError(f"{graph.name} falls into {len(found)} packs, too few for {parts} clients: {mend}.")
     shares = np.stack([np.bincount(graph.labels[pack == p], minlength=graph.num_classes) for p in found])
     cluster = clusters(shares / shares.sum(1, keepdims=True), parts, seed)
     return cluster[np.searchsorted(found, pack)]

@@ -70,7 +70,7 @@ def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, sp
     elif partitioner.overlapping:
         raise UserError(f"protocol.split_source={split.source} is for clients that share no nodes: set it to stream.")
     else:
-        published = partitioner.roles(graph) if split.seed == PUBLISHED else None
+        published = partitioner.roles(graph) if (split.seed, split.ratios) == PUBLISHED else None
         roles = split.roles_by_class(graph.labels, nodes) if published is None else published
     learned = Training(nodes, UnionGraph.induced(graph, nodes), roles)
     empty = np.flatnonzero(learned.missing.all(axis=1))

@@ -45,7 +45,7 @@ class Links(Plain):
 
     def check(self) -> None:
         super().check()
-        if min(self.validation, self.test) <= 0 or self.validation + self.test >= 1:
+        if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
             raise UserError(
                 f"setting.validation={self.validation} and setting.test={self.test} must be above 0 and leave links to "
                 "train on: give shares with a sum below 1."

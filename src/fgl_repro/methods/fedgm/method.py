@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
@@ -104,9 +105,11 @@ class FedGM(Method[State]):
     batched: ClassVar[bool] = False
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("iterations", "links"), 1),
-        **dict.fromkeys(("rate", "lr_features", "lr_links", "lr_server", "weight_decay"), 0),
+        "rate": 1e-6,
+        **dict.fromkeys(("lr_features", "lr_links", "lr_server", "weight_decay"), 0),
         "epochs": 2,
     }
+    greatest: ClassVar[dict[str, float]] = {"rate": 1}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 4, "links": 4}
 
     variant: str = "release"
@@ -135,6 +138,8 @@ class FedGM(Method[State]):
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         works = [condensation.Condensation(self, clients, real, k) for k, real in enumerate(state.real)]
         yield Phase("condensation", clients.count, lambda k, _: Turn({"loss": float(works[k].run())}))
+        if not any(len(work.labels) for work in works):
+            raise UserError(f"method.rate={self.rate} leaves no client a node to condense to: raise it.")
         sent = Condensed(np.array([work.size for work in works]))
         yield Phase("upload", 1, lambda *_: Turn(up=sent))
         counts = torch.from_numpy(np.stack([work.counts for work in works])).float().to(clients.samples.device)

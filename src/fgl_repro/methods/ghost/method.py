@@ -86,6 +86,8 @@ class Ghost(Method[None]):
     }
     quick: ClassVar[dict[str, Any]] = {"steps": 2, "graphs": 1}
 
+    greatest: ClassVar[dict[str, float]] = {"dropout": 0.99}
+
     variant: str = "release"
     steps: int = 100
     lr_generator: float = 5e-3

@@ -152,7 +152,13 @@ class OpFGL(Method[State]):
         "linking": ("predictor", "matrix", "dot"),
         "condense": ("server", "client"),
     }
-    least: ClassVar[dict[str, float]] = {"focus": 0, "scale": 0, "dropouts": 0}
+    least: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("hops", "per_class", "rate", "spread", "major", "degree", "dropouts"), 0),
+        **dict.fromkeys(("lr_features", "lr_links", "align", "smooth", "lr", "lr_tuning"), 0),
+        **dict.fromkeys(("scale", "floor", "ceiling", "keep", "confidence", "focus"), 0),
+        **dict.fromkeys(("links", "iterations", "epochs"), 1),
+    }
+    greatest: ClassVar[dict[str, float]] = {"rate": 1, "keep": 1, "confidence": 1}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 2, "links": 4}
 
     variant: str = "release"
@@ -182,6 +188,11 @@ class OpFGL(Method[State]):
     secure: bool = added(False)
     condense: str = added("server")
     dropouts: int = added(0)
+
+    def check(self) -> None:
+        super().check()
+        if self.floor > self.ceiling:
+            raise UserError(f"method.floor={self.floor} is above method.ceiling={self.ceiling}: lower it.")
 
     @property
     def written(self) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from omegaconf.errors import ValidationError
+
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import added, converted, unknown
@@ -172,7 +174,7 @@ class Fleet(Architecture):
     @staticmethod
     def member(text: str) -> Architecture:
         """The model that a word and its fields name."""
-        name, *said = text.split()
+        name, *said = text.split() or [""]
         pairs = [pair.partition("=")[::2] for pair in said]
         kind = registry.option("model", name)
         if name in ("auto", "fleet"):
@@ -180,7 +182,10 @@ class Fleet(Architecture):
         for field_name, _ in pairs:
             if field_name not in {f.name for f in fields(kind)}:
                 raise UserError(unknown(f"model.{field_name}", kind))
-        built: Architecture = kind(**{key: converted(kind, key, value) for key, value in pairs})
+        try:
+            built: Architecture = kind(**{key: converted(kind, key, value) for key, value in pairs})
+        except ValidationError as error:
+            raise UserError(f"model.models has '{text}', whose values no {name} takes ({error}): mend it.") from None
         return built
 
     def build(self, num_features: int, num_classes: int) -> Model:

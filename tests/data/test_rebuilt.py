@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ NODES = {
     "cmnist_color": [75.0] * 5,
     "sst2_length": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
 }
+CUT = [23910, 16002, 19957, 20142, 19769, 19969, 19944, 19955, 19957, 19959]
+"""Molecules of each environment of ZINC, before random ones are left out."""
+COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1), "yellow": (1, 1, 0), "cyan": (0, 1, 1)}
 POSITIVE = [0.524, 0.615, 0.623, 0.599, 0.587, 0.581, 0.571]
 """Share of positive phrases of each length, before random ones are left out."""
 TARGETS = [-2.3, -2.9, -2.5, -3.0, -2.6, -2.3, -1.3, -1.6, -2.6, -2.2]
@@ -92,6 +96,15 @@ def test_molecules_are_cut_into_environments_where_scaffolds_change() -> None:
         assert min(one) > max(other)
 
 
+def test_as_many_molecules_of_each_environment_are_kept_as_in_the_benchmark() -> None:
+    """Which ones are left out hangs on every draw before: one scaffold for each environment, and one for the rest."""
+    names = "zyxwvutsrqp"  # in descending order, as scaffolds are sorted
+    scaffolds = [name for name, size in zip(names, [*CUT, 249_455 - sum(CUT)], strict=True) for _ in range(size)]
+    chosen, environment = zinc.training(scaffolds)
+    assert np.bincount(environment).tolist() == list(facts("zinc_scaffold").graphs)
+    assert all(scaffolds[one] == names[own] for one, own in zip(chosen, environment, strict=True))
+
+
 def test_a_molecule_is_what_the_table_says() -> None:
     pytest.importorskip("rdkit")
     chemistry = zinc.Chemistry("zinc_scaffold")
@@ -118,6 +131,20 @@ def test_images_are_coloured_as_the_benchmark_colours_them(raw: Callable[[str], 
     _, digits = raw("cmnist_color")  # type: ignore[misc]
     red = np.bincount(digits[chosen[environment == 0]])
     assert red.tolist() == [855, 933, 849, 820, 839, 754, 840, 845, 875, 825]
+
+
+def test_environments_have_the_published_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two images of each environment whose superpixels are all of one grey."""
+    rng, environment = np.random.default_rng(0), np.repeat(np.arange(5), 2)
+    places = rng.uniform(0, 28, (75, 2)).astype(np.float32)
+    monkeypatch.setattr(cmnist, "extra", lambda *_: SimpleNamespace(slic=None))
+    monkeypatch.setattr(cmnist, "coloured", lambda: (np.arange(10), environment))
+    monkeypatch.setattr(cmnist, "described", lambda *_: (np.full(75, 0.5, dtype=np.float32), places))
+    monkeypatch.setattr(download, "obtain", lambda *_: (np.zeros((10, 28, 28), np.uint8), np.arange(10)))
+    graphs = cmnist.CMnistColor().graphs(Path())
+    values = graphs.inner.toarray().reshape(10, 75, 3)
+    for colour, two in zip(COLOURS.values(), np.split(values, 5), strict=True):
+        assert (two == 0.5 * np.array(colour)).all()
 
 
 def test_superpixels_are_seventy_five(raw: Callable[[str], object]) -> None:

@@ -37,6 +37,36 @@ def test_drawn_as_the_released_code_draws() -> None:
         assert set(np.flatnonzero(roles == TEST)) >= {20 * k + i for i in order[8:10]}
 
 
+def test_validation_graphs_are_cut_from_those_that_would_train() -> None:
+    """Test graphs are the same whether a client validates or not."""
+    parts = Environment(3, 20)
+    without = parts.drawn_roles(BASE, Split((0.8, 0.0, 0.2), 3, "partitioner"))
+    roles = parts.drawn_roles(BASE, Split((0.64, 0.16, 0.2), 3, "partitioner"))
+    assert np.count_nonzero(roles == VALIDATION) == 3 * round(0.16 * 20)
+    assert np.array_equal(roles == TEST, without == TEST)
+    assert (without[roles == VALIDATION] == TRAIN).all()
+
+
+@pytest.mark.parametrize(("mixed", "expected"), [(0.2, [1, 1]), (0.4, [2, 2]), (0.5, [2, 3])])
+def test_every_other_environment_gives_alike(mixed: float, expected: list[int]) -> None:
+    for k, own in enumerate(Environment(3, 10, mixed).divide(BASE, 3, 0).nodes):
+        given = np.bincount(BASE.environment[own], minlength=3)
+        assert sorted(np.delete(given, k)) == expected
+
+
+def test_graphs_of_other_environments_train_as_often_as_others_do() -> None:
+    """Twelve graphs are foreign to their clients for each of twenty seeds, and four in five of all graphs train."""
+    foreign = []
+    for seed in range(20):
+        parts = Environment(3, 20, 0.2)
+        roles = parts.drawn_roles(BASE, Split((0.8, 0.0, 0.2), seed, "partitioner"))
+        foreign += [roles[own[BASE.environment[own] != k]] for k, own in enumerate(parts.divide(BASE, 3, seed).nodes)]
+    found = np.concatenate(foreign)
+    assert len(found) == 240
+    assert np.isin(found, [TRAIN, TEST]).all()
+    assert np.mean(found == TRAIN) == pytest.approx(0.8, abs=0.1)  # nearly four standard errors
+
+
 def test_too_few_graphs_are_refused_in_a_sentence() -> None:
     with pytest.raises(UserError, match="environment 0 of graphs has no 21 graphs left for client 0"):
         Environment(3, 21).divide(BASE, 3, 0)

@@ -50,7 +50,9 @@ def test_published_clients_have_the_published_sizes(
 def test_other_shares_than_the_published_roles_have_are_drawn(real_graph: Callable[..., Graph]) -> None:
     """The published clients, half of whose nodes train."""
     graph = real_graph("cora", "raw", "whole")
-    published, other = (world(graph, "metis", "published", 10, shares=shares) for shares in (PUBLISHED[1], (0.5, 0.3, 0.2)))
+    published, other = (
+        world(graph, "metis", "published", 10, shares=shares) for shares in (PUBLISHED[1], (0.5, 0.3, 0.2))
+    )
     assert np.array_equal(other.graph.node, published.graph.node)
     assert abs(len(other.train) / graph.num_nodes - 0.5) < 0.05
     assert abs(len(published.train) / graph.num_nodes - 0.2) < 0.05

@@ -10,10 +10,13 @@ import torch
 
 from fgl_repro import config as configs
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.rounds import train
-from fgl_repro.fl.steps import Step, descend
+from fgl_repro.fl.steps import LocalStep, Step, descend
+from fgl_repro.nn.graphs import of_graphs
+from fgl_repro.nn.view import Views
 from support import worlds
 from support.isolation import make_clients
 
@@ -92,6 +95,19 @@ def test_the_protocol_counts_the_steps_of_batches(toy_graph: Graph, method: str)
     clients = make_clients(world, config)
     taken = clients.steps(2, batches=getattr(config.method.state(clients), "batches", None))
     assert [None if step.active is None else step.active.all() for step in taken] == [True] * 10
+
+
+def test_numbers_are_learnt_by_the_mean_of_squared_errors() -> None:
+    """Two clients with two and three graphs: the slot that the first client does not fill counts for nothing."""
+    base = worlds.graph_set(3, 2, numbers=True)
+    assert base.targets is not None
+    owned = [np.arange(2), np.arange(3, 6)]
+    step = LocalStep(None, of_graphs(Views(CPU), UnionGraph.induced(base, owned), np.arange(5), together=0))
+    outputs = np.array([[3.0, -1.0, 9.0], [0.5, 2.0, -4.0]], dtype=np.float32)
+    losses = step.task_loss(torch.from_numpy(outputs).unsqueeze(2))
+    for k, own in enumerate(owned):
+        expected = sum((outputs[k, i] - base.targets[graph]) ** 2 for i, graph in enumerate(own)) / len(own)
+        assert losses[k].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_resting_client_keeps_its_last_loss() -> None:

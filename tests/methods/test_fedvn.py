@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,11 +13,11 @@ import torch.nn.functional as F
 from torch_geometric.nn import GINConv
 
 from fgl_repro.data.graphset import GraphSet
-from fgl_repro.federation.world import UnionGraph
+from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedvn import networks
-from fgl_repro.methods.fedvn.method import WAYS, State, contrastive, correlation, network_of
+from fgl_repro.methods.fedvn.method import WAYS, State, contrastive, correlation, inside, network_of
 from fgl_repro.methods.fedvn.networks import VirtualGIN
 from fgl_repro.nn.models import gin
 from fgl_repro.nn.ops import stack
@@ -113,12 +114,19 @@ def insides(base: GraphSet, graphs: np.ndarray) -> tuple[torch.Tensor, torch.Ten
     return torch.from_numpy(base.inner[nodes].toarray()), edges, torch.from_numpy(batch)
 
 
+def unequal() -> World:
+    """Three clients with 4, 10 and 10 graphs to train on."""
+    world = worlds.of_graphs(worlds.graph_set())
+    owner = world.graph.owner[world.train]
+    return replace(world, train=np.concatenate([world.train[owner == 0][:4], world.train[owner > 0]]))
+
+
 @pytest.mark.parametrize("generator", [True, False], ids=["", "without generator"])
 @pytest.mark.parametrize("variant", ["release", "paper"])
 def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool) -> None:
-    """Algorithm 1 by hand: the generator's steps, then those of network and virtual nodes, then the server's mean."""
-    base = worlds.graph_set()
-    world, rate, epochs = worlds.of_graphs(base), 0.05, 2
+    """Algorithm 1 by hand: the generator's steps, then those of network and virtual nodes, then the weighted mean."""
+    base, world, rate, epochs = worlds.graph_set(), unequal(), 0.05, 2
+    share = torch.tensor([4.0, 10.0, 10.0]) / 24
     options = {"model.dropout": 0.0, "model.together": 0, "protocol.batch": 99, "protocol.lr": rate}
     own = {"method.generator": generator, "method.decoupling": 0.7, "method.contrast": 0.3}
     config = config_of_graphs("fedvn", variant, **options, **own)
@@ -162,7 +170,7 @@ def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool)
             torch.testing.assert_close(state.local[k], local[k], rtol=1e-3, atol=1e-4)
         down = method.aggregate(clients, state, method.upload(clients, state))
         clients.load(down.tensors())
-        shared = {name: torch.stack([each[name] for each in trained]).mean(0) for name in shared}
+        shared = {name: sum(w * each[name] for w, each in zip(share, trained, strict=True)) for name in shared}
 
 
 def totals(s: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
@@ -174,6 +182,19 @@ def descended(loss: torch.Tensor, w: Tensors, rate: float) -> Tensors:
     """A step of plain gradient descent."""
     slopes = torch.autograd.grad(loss, list(w.values()), allow_unused=True, materialize_grads=True)
     return {name: (value - rate * slope).detach() for (name, value), slope in zip(w.items(), slopes, strict=True)}
+
+
+def test_a_client_without_batches_left_keeps_its_s_local() -> None:
+    """Batches of four: the first client has one and the others three; s_local is that of the last batch of each."""
+    config = config_of_graphs("fedvn", "release", **{"model.dropout": 0.0, "protocol.lr": 1e-9})
+    clients = make_clients(unequal(), config)
+    state, _ = prepare(config.method, clients, Ledger())
+    steps = list(make_clients(unequal(), config).steps(1))  # the same draws
+    config.method.fit_generator(clients, state, 1)
+    for k, last in enumerate((0, 2, 2)):
+        view = inside(steps[last])
+        sums = view.totals(network_of(clients).scores(clients.personal, view).detach())
+        torch.testing.assert_close(state.local[k], sums[k][view.mask[k] > 0].mean(0), rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_is_the_generators_first_and_the_networks_then(monkeypatch: pytest.MonkeyPatch) -> None:

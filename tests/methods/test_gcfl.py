@@ -63,6 +63,12 @@ def test_gcfl_leaves_a_cluster_that_agrees() -> None:
     assert state.rounds == 0
 
 
+def test_the_largest_update_decides_whether_gcfl_splits() -> None:
+    """||mean|| is 0.37: less than half of the largest norm, 3, but more than half of the norm of who hardly moves."""
+    state = State([[0, 1, 2]], torch.zeros(3, 1))
+    assert sorted(GCFL().divided([0, 1, 2], torch.tensor([[3.0], [-2.0], [0.1]]), state)) == [[0, 2], [1]]
+
+
 def test_warping_is_that_of_its_definition() -> None:
     """By recursion over the ends of two series, without a table."""
 

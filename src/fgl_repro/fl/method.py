@@ -80,6 +80,11 @@ class Method(Option, _Keeping[S]):
 
     variant: str = "paper"
 
+    @property
+    def as_paper(self) -> bool:
+        """Whether the method runs as its paper writes it."""
+        return self.variant == "paper"
+
     def check(self) -> None:
         """Refuse other variants than ``variants``, other words than ``choices``, and numbers out of their bounds."""
         self.one_of(variant=self.variants, **self.choices)

@@ -129,7 +129,7 @@ class FedGCN(FedAvg[None]):
     def inputs(self, own: Inputs) -> Inputs:
         if self.hops == 0:
             return own
-        exact = self.variant == "paper"
+        exact = self.as_paper
         return HaloInputs(own.world, own.model, own.views, own.seed, rings=self.hops - exact, exact=exact)
 
     def phases(self, clients: Clients, state: None) -> Iterable[Phase]:

@@ -128,7 +128,7 @@ class FedGTA(FedAvg[State]):
         flat = torch.where(known, state.labels, torch.softmax(spread[-1] / self.temperature, 1))
         classes = flat.shape[1]
         sure = state.degree * (classes / np.e + (flat * (flat + 1e-8).log()).sum(1))
-        used = said if self.variant == "paper" else said[-1:]
+        used = said if self.as_paper else said[-1:]
         moments = torch.cat([self.moments_of(state.view.placed(u), state.view) for u in used], dim=1)
         return Upload(clients.params, moments, state.view.placed(sure).sum(1))
 

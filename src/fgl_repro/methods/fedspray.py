@@ -124,11 +124,6 @@ class FedSpray(Method[State]):
     lr_proxies: float = 0.02
     initial: str = "model"
 
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
-
     # --- before the rounds --------------------------------------------------------------------------------------------
 
     def start(self, model: Model, seed: int) -> Start:
@@ -152,7 +147,7 @@ class FedSpray(Method[State]):
         place = alone.slots[torch.from_numpy(world.train).to(device)]
         known = torch.zeros(alone.mask.numel(), device=device)
         known[place] = 1.0
-        rows = classes if self.written else trains.mask.shape[1]
+        rows = classes if self.as_paper else trains.mask.shape[1]
         own = {"Q": torch.full((clients.count, rows, self.width), 0.1, device=device).requires_grad_()}
         shared = {name: value.requires_grad_() for name, value in shared.items()}
         return State(
@@ -179,7 +174,7 @@ class FedSpray(Method[State]):
         with torch.no_grad():
             for name, value in message.weights.items():
                 state.shared[name].copy_(value)
-            if self.written:
+            if self.as_paper:
                 state.own["Q"].copy_(message.proxies)
             else:
                 state.shared["W2"].copy_(message.weights["Wa"])
@@ -219,7 +214,7 @@ class FedSpray(Method[State]):
     def proxies(self, state: State) -> Tensor:
         """Q of the training nodes ``[K, r, H]``."""
         own = state.own["Q"]
-        return own.gather(1, state.trains.labels.unsqueeze(-1).expand(-1, -1, self.width)) if self.written else own
+        return own.gather(1, state.trains.labels.unsqueeze(-1).expand(-1, -1, self.width)) if self.as_paper else own
 
     def own_loss(self, state: State, said: Tensor) -> Tensor:
         """What e, a, b and Q are trained on ``[K]``, with the GNN's log-softmax at training nodes ``[K, r, C]``."""
@@ -230,7 +225,7 @@ class FedSpray(Method[State]):
         return state.trains.mean(wrong + divergence(said, torch.log_softmax(structured, -1)))
 
     def upload(self, clients: Clients, state: State) -> Message:
-        if self.written:
+        if self.as_paper:
             has = (clients.class_counts > 0).unsqueeze(-1)
             return Shared(state.shared, state.own["Q"] * has)
         member = F.one_hot(state.trains.labels, clients.model.num_classes) * state.trains.mask.unsqueeze(-1)
@@ -239,7 +234,7 @@ class FedSpray(Method[State]):
 
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         assert isinstance(upload, Shared)
-        weight = clients.class_counts if self.written else clients.prior
+        weight = clients.class_counts if self.as_paper else clients.prior
         total = weight.sum(0).unsqueeze(-1)
         mean = torch.einsum("kc,kch->ch", weight, upload.proxies) / torch.where(total > 0, total, 1)
         classes = torch.where(total > 0, mean, state.classes[0])

@@ -104,7 +104,7 @@ class Condensation:
         self.labels = torch.from_numpy(np.repeat(order, self.counts[order]).astype(np.int64)).to(device)
         # The code lays out first features by class number and labels by class size.
         chosen = [np.empty(0, dtype=np.int64)]
-        for c in order if method.written else sorted(order):
+        for c in order if method.as_paper else sorted(order):
             own, count = rows[graph.labels[rows] == c], self.counts[c]
             chosen.append(draws.choice(own, count, replace=count > len(own)))
         features = graph.base.features[graph.node[np.concatenate(chosen)]].toarray()

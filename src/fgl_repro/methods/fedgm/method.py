@@ -122,11 +122,6 @@ class FedGM(Method[State]):
     lr_server: float = 0.01
     weight_decay: float = 5e-4
 
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
-
     def state(self, clients: Clients) -> State:
         graph, train, device = clients.world.graph, clients.world.train, clients.samples.device
         norm = view.gcn_norm(graph.adjacency)

@@ -164,16 +164,11 @@ class FedLoG(Method[State]):
     generator_lr: float = 0.01
     generator_draws: int = 20
 
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
-
     # --- before round 0 -----------------------------------------------------------------------------------------------
 
     def start(self, model: Model, seed: int) -> Start:
         own = {"slots": self.slots, "threshold": self.threshold, "degrees": self.alpha == "degree"}
-        network = prototypes.PrototypeNet(**vars(model), **own, passing=self.written, loops=not self.written)
+        network = prototypes.PrototypeNet(**vars(model), **own, passing=self.as_paper, loops=not self.as_paper)
         return Start(network, network.init(torch_rng("init", seed)), network.nodes(torch_rng("nodes", seed)))
 
     def state(self, clients: Clients) -> State:
@@ -191,7 +186,7 @@ class FedLoG(Method[State]):
     def reported(self, clients: Clients) -> Tensor:
         """Class shares r ``[K, C]`` as clients report them: the release counts training nodes, the paper all nodes."""
         rates = clients.prior
-        if self.written:
+        if self.as_paper:
             counts = torch.from_numpy(clients.world.graph.class_counts).float()
             rates = (counts / counts.sum(1, keepdim=True)).to(rates.device)
         return disturbed(rates, self.noise, self.permute, torch_rng("rates", clients.seed))
@@ -200,7 +195,7 @@ class FedLoG(Method[State]):
         return Knowledge(clients.params, state.synthetic)
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        if self.written:
+        if self.as_paper:
             pretraining = prompts.Pretraining(clients, self.generator_lr, self.generator_draws)
             yield Phase("prompts", self.generator_epochs, pretraining.turn)
             yield Phase("setup", 1, lambda *_: self.exchanged(clients, state, pretraining.generators))
@@ -212,7 +207,7 @@ class FedLoG(Method[State]):
     def exchanged(self, clients: Clients, state: State, own: Params) -> Turn:
         """Clients' generators ``[K, ...]`` and class shares against one generator a class."""
         up, device = Setup(own, self.reported(clients)), state.shares.device
-        if self.written:
+        if self.as_paper:
             state.generators = {name: torch.einsum("kc,k...->c...", state.shares, each) for name, each in own.items()}
             down = {name: each.expand(clients.count, *each.shape) for name, each in state.generators.items()}
             return Turn(up=up, down=Setup(down))
@@ -239,7 +234,7 @@ class FedLoG(Method[State]):
         assert isinstance(upload, Knowledge)
         clients_, classes = state.shares.shape
         nodes = upload.synthetic.view(clients_, classes, self.slots, -1)
-        if not self.written:
+        if not self.as_paper:
             order = torch.rand(clients_, self.slots, generator=state.shuffles).argsort(1).to(nodes.device)
             nodes = nodes.gather(2, order.view(clients_, 1, self.slots, 1).expand_as(nodes))
         mean = torch.einsum("kc,kcsd->csd", state.shares, nodes).flatten(0, 1)

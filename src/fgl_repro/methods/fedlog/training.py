@@ -55,7 +55,7 @@ class Lesson:
             stacked({name: params[name] for name in self.net.felt(params)}, clients.protocol),
             stacked(clients.personal, clients.protocol, weight_decay=0.0),
         ]
-        both, after = taught and not method.written, taught and method.written
+        both, after = taught and not method.as_paper, taught and method.as_paper
         for _ in range(epochs):
             steps = clients.steps(1, batches=self.state.batches)
             last = descend(steps, partial(self.step_loss, both=both), optimisers)
@@ -94,7 +94,7 @@ class Lesson:
         net, clients, method = self.net, self.clients, self.method
         query, neighbours = net.around(clients.params, view, self.state.dropout)
         head, tail = net.branches(clients.params, query, neighbours, nodes)
-        if method.written:
+        if method.as_paper:
             loss = -picked(net.mixture(head, tail, view.degree), view.labels)
             norms = [x.norm(dim=2).sum(1) for x in clients.personal.values()]
         else:
@@ -115,7 +115,7 @@ class Lesson:
         with torch.no_grad():
             gamma = state.gamma.repeat_interleave(method.slots, dim=1).unsqueeze(-1)
             x = state.synthetic.lerp(state.synthetic.mean(1, keepdim=True), gamma)
-            return x, prompts(state.generators, x, None if method.written else state.dropout)
+            return x, prompts(state.generators, x, None if method.as_paper else state.dropout)
 
     def global_loss(
         self,
@@ -138,7 +138,7 @@ class Lesson:
         head, tail = net.branches(params, query, neighbours, nodes)
         both = (head + tail) / 2
         even = torch.full_like(both[..., 0], method.threshold + 1)
-        mixed = net.mixture(head, tail, even) if method.written else both
+        mixed = net.mixture(head, tail, even) if method.as_paper else both
         return -picked(mixed, labels).mean(1), both.argmax(-1) == labels
 
     def rescale(self, known: Tensor, active: np.ndarray | None) -> None:
@@ -148,7 +148,7 @@ class Lesson:
         """
         state, method = self.state, self.method
         above = known.view(*state.gamma.shape, method.slots).float().mean(2) > method.scale_above
-        down = 0.0 if method.written else -method.scale_step
+        down = 0.0 if method.as_paper else -method.scale_step
         moved = (state.gamma + torch.where(above, method.scale_step, down)).clamp(0, 1)
         on = torch.ones(len(moved), dtype=torch.bool) if active is None else torch.from_numpy(active)
         state.gamma = torch.where(on.to(moved.device).unsqueeze(1), moved, state.gamma)

@@ -65,13 +65,13 @@ class Bench:
     def __init__(self, shop: Workshop, who: range) -> None:
         self.rules, self.net, self.others, self.clients = shop.rules, shop.net, shop.others, who
         world, device, seed = shop.clients.world, shop.clients.views.device, shop.clients.seed
-        self.graph, written = world.graph, self.rules.written
+        self.graph, as_paper = world.graph, self.rules.as_paper
         self.params = self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device)
-        most = None if written else self.rules.num_pred
+        most = None if as_paper else self.rules.num_pred
         self.impaired = Impaired(world, who, shop.hidden, shop.judged, most, device)
         self.draws = Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
         self.picks = [numpy_rng(f"neighgen/{k}", seed) for k in who]
-        if written:  # a rectified unit that starts below zero everywhere would stay there
+        if as_paper:  # a rectified unit that starts below zero everywhere would stay there
             self.params["d1"].data.copy_(self.impaired.mean(self.impaired.missing).unsqueeze(1))
 
     def epoch(self, number: int) -> None:
@@ -79,7 +79,7 @@ class Bench:
         rules, home = self.rules, number < self.rules.epochs_at_home
         if number in (0, rules.epochs_at_home):
             moved = {
-                n: p for n, p in self.params.items() if home or (n not in CLASSIFIER if rules.written else n in FGEN)
+                n: p for n, p in self.params.items() if home or (n not in CLASSIFIER if rules.as_paper else n in FGEN)
             }
             self.adam = StackedAdam(moved, rules.generator_lr, rules.generator_decay)
         if home:
@@ -99,9 +99,9 @@ class Bench:
     def cooperate(self) -> None:
         """A federated epoch, with term (6)."""
         rules, adam = self.rules, self.adam
-        pool, estimate = self.generate(self.draws if rules.written else None)
+        pool, estimate = self.generate(self.draws if rules.as_paper else None)
         loss = self.home_loss(pool, estimate)
-        if not rules.written:
+        if not rules.as_paper:
             of_labels, of_others = self.label_loss(pool, None), self.drawn_loss(pool)
             loss = loss + rules.c * of_labels + rules.b * rules.alpha * of_others
             adam.step(gradients(loss / self.graph.num_clients, adam.params))
@@ -115,14 +115,14 @@ class Bench:
 
     def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
         """Generated neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
-        net, local, written = self.net, self.impaired.local, self.rules.written
+        net, local, as_paper = self.net, self.impaired.local, self.rules.as_paper
         z = net.encode(self.params, local, draws)
         estimate = net.count(self.params, local, z)
-        counts = self.counts(estimate, written)
-        if written:
+        counts = self.counts(estimate, as_paper)
+        if as_paper:
             self.impaired = self.impaired.sampled(self.rules.nodes, self.draws)
             counts = counts * (self.impaired.weight > 0)
-        return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=written), estimate
+        return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=as_paper), estimate
 
     def counts(self, estimate: Tensor, rounded: bool) -> Tensor:
         """n~_v as a number of neighbours, rounded or truncated, int64 ``[n]``."""
@@ -139,7 +139,7 @@ class Bench:
 
     def scaled(self, loss: Tensor) -> Tensor:
         """The release divides L^f by the size of the pool and the number of features."""
-        return loss if self.rules.written else loss / (self.rules.num_pred * self.net.num_features)
+        return loss if self.rules.as_paper else loss / (self.rules.num_pred * self.net.num_features)
 
     def label_loss(self, pool: Pool, draws: Draws | None) -> Tensor:
         """L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
@@ -171,15 +171,15 @@ class Bench:
 
     def mend(self) -> tuple[np.ndarray, np.ndarray]:
         """Parents (union nodes) ``[S]`` and features ``[S, d]`` of what is hung on the clients' graphs."""
-        net, params, graph, written = self.net, self.params, self.graph, self.rules.written
-        tidy = written or not self.rules.federated
+        net, params, graph, as_paper = self.net, self.params, self.graph, self.rules.as_paper
+        tidy = as_paper or not self.rules.federated
         local = self.impaired.local
-        if written:
+        if as_paper:
             local = Locals(graph, self.clients, np.zeros(graph.num_nodes, dtype=bool), self.others.rows.device)
         with torch.no_grad():
             z = net.encode(params, local, None)
             counts = self.counts(net.count(params, local, z), tidy)
-            pool = net.generate(params, local, z, counts, self.draws, drop=not tidy, sample=written)
+            pool = net.generate(params, local, z, counts, self.draws, drop=not tidy, sample=as_paper)
         return local.nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
 
 
@@ -195,7 +195,7 @@ class Workshop:
         self.rules, self.clients, self.curve = rules, clients, curve
         graph, model = clients.world.graph, clients.model
         sizes = (rules.encoder, rules.latent, (rules.fgen_inner, rules.fgen_outer), rules.generator_dropout)
-        self.net = NeighGen(model.num_features, model.num_classes, rules.written, rules.num_pred, *sizes)
+        self.net = NeighGen(model.num_features, model.num_classes, rules.as_paper, rules.num_pred, *sizes)
         self.hidden, self.judged = hide(rules, graph, clients.seed)
         self.others = Others(graph.base.features[graph.node], graph.ptr, clients.views.device)
         together = max(GROUP_BYTES // (5 * 4 * self.net.numbers()), 1)  # weights, two moments, two gradients
@@ -236,7 +236,7 @@ class Workshop:
             )
             return whole, whole
         rows[bench.clients] = bench.rows
-        if not rules.written:
+        if not rules.as_paper:
             size = 4 * self.net.num_features  # each of the others gives a client equally many
             return Features(size * from_others(rows) // (clients - 1)), Features(size * rows)
         fgen, z, choices = 4 * self.net.numbers() * member, 4 * rules.latent * rows, rules.num_pred * rows
@@ -256,7 +256,7 @@ def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, 
         low, high = graph.ptr[k], graph.ptr[k + 1]
         order = low + numpy_rng(f"neighgen-hide/{k}", seed).permutation(high - low)
         hidden[order[len(order) - max(round(rules.hidden * len(order)), 1) :]] = True
-        judged[order if rules.written else order[: round(0.6 * len(order))]] = True
+        judged[order if rules.as_paper else order[: round(0.6 * len(order))]] = True
     return hidden, judged
 
 

@@ -120,7 +120,7 @@ class FedSagePlus(FedAvg[State]):
 
     def check(self) -> None:
         super().check()
-        most, where = (0.9, "") if self.written else (0.2, " by the release, which keeps 20 % of the nodes for it")
+        most, where = (0.9, "") if self.as_paper else (0.2, " by the release, which keeps 20 % of the nodes for it")
         if not 0 < self.hidden <= most:
             raise UserError(
                 f"method.hidden={self.hidden} cannot be hidden{where}: choose a share above 0, up to {most}."
@@ -129,11 +129,6 @@ class FedSagePlus(FedAvg[State]):
         self.at_least(0, "warmup", "generator_epochs", "generator_lr", "generator_decay", "alpha", "a", "b", "c")
         if not 0 <= self.generator_dropout < 1:
             raise UserError(f"method.generator_dropout={self.generator_dropout} must lie in [0, 1).")
-
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
 
     @property
     def epochs_at_home(self) -> int:

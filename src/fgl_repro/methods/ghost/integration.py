@@ -56,7 +56,7 @@ class Integration:
         device = own["E"].device
         labels = balanced(nodes, own["E"].shape[1], device)[torch.randperm(nodes, generator=self.draws).to(device)]
         noise = torch.randn(1, nodes, NOISE, generator=self.draws).to(device)
-        rate = 0.0 if self.method.written else self.method.dropout
+        rate = 0.0 if self.method.as_paper else self.method.dropout
         made = generated(own, noise, labels.unsqueeze(0), rate, self.dropout)[0]
         return PseudoGraph.of(made, min(self.method.neighbours, nodes)), labels
 
@@ -92,7 +92,7 @@ class Integration:
                 loss = loss + self.method.retention * kept.sum()
             grads = list(torch.autograd.grad(loss, self.optimiser.params))
             self.optimiser.step(grads)
-        if not self.method.written:
+        if not self.method.as_paper:
             self.left = dict(zip(names, grads, strict=True))
         for n, weight in importance.items():
             theta, weight = self.params[n].detach(), weight.abs()

@@ -102,11 +102,6 @@ class Ghost(Method[None]):
     server_steps: int = 5
     retention: float = 1e-11
 
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
-
     def phases(self, clients: Clients, state: None) -> Iterable[Phase]:
         training = proxies.Training(self, clients)
         every = -(-self.steps // REPORTS)

@@ -142,7 +142,7 @@ class Training:
         self.dropout = torch_rng("proxy-dropout", clients.seed, str(device))
         self.labels = clients.inputs.train.labels
         links = graph.adjacency
-        if method.written:
+        if method.as_paper:
             links = sp.csr_matrix(links + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
         size = clients.count if self.labels.numel() * graph.base.num_features <= TOGETHER else 1
         self.parts = [
@@ -151,7 +151,7 @@ class Training:
 
     def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
         """Structure of the generated nodes ``[K, r, r]``; in the release the identity."""
-        if not self.method.written:
+        if not self.method.as_paper:
             return None
         unit = F.normalize(features.detach(), dim=2)
         alike = (unit @ unit.transpose(1, 2)).masked_fill(mask.unsqueeze(1) == 0, -2.0)

@@ -194,11 +194,6 @@ class OpFGL(Method[State]):
         if self.floor > self.ceiling:
             raise UserError(f"method.floor={self.floor} is above method.ceiling={self.ceiling}: lower it.")
 
-    @property
-    def written(self) -> bool:
-        """Whether the method runs as the paper writes it."""
-        return self.variant == "paper"
-
     def state(self, clients: Clients) -> State:
         world = clients.world
         soft = labels.propagated(world, self.spread, self.keep)
@@ -219,13 +214,13 @@ class OpFGL(Method[State]):
             yield session.phase()
             masked = session.upload(torch.from_numpy(sent.sums(labelled)), frozenset(dropped.tolist()))
             yield Phase("statistics", 1, lambda *_: Turn(up=masked))
-            pooled, trains = statistics.Pooled.of(session.total(masked), len(trains), by_client=not self.written)
+            pooled, trains = statistics.Pooled.of(session.total(masked), len(trains), by_client=not self.as_paper)
         else:
-            count = np.stack([sent.count, own], axis=2)[:, :, : 1 if self.written else 2]
+            count = np.stack([sent.count, own], axis=2)[:, :, : 1 if self.as_paper else 2]
             parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
             up = Summary(*map(torch.from_numpy, parts))
             yield Phase("statistics", 1, lambda *_: Turn(up=up))
-            pooled = sent.pooled(by_client=not self.written)
+            pooled = sent.pooled(by_client=not self.as_paper)
         yield from self.condensation(clients, state, pooled, trains)
         yield from stages.generalisation(self, clients, state)
 

@@ -38,19 +38,17 @@ import numpy as np
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method
 from fgl_repro.fl.phase import Phase, Turn
+from fgl_repro.methods.phased import Phased
 
 if TYPE_CHECKING:
-    from torch import Tensor
 
-    from fgl_repro.fl import stage
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.gradients import Data
     from fgl_repro.nn import view
     from fgl_repro.nn.models.model import Params
 else:
-    stage, view = lazy("fgl_repro.fl.stage"), lazy("fgl_repro.nn.view")
+    view = lazy("fgl_repro.nn.view")
 
 condensation, gradients, server = (
     lazy(f"fgl_repro.methods.fedgm.{name}") for name in ("condensation", "gradients", "server")
@@ -88,7 +86,7 @@ class State:
 
 
 @dataclass
-class FedGM(Method[State]):
+class FedGM(Phased[State]):
     """Attributes:
     rate: Nodes of the small graphs as a share of the training nodes.
     iterations: Steps of the condensation.
@@ -102,7 +100,6 @@ class FedGM(Method[State]):
     display: ClassVar[str] = "FedGM"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign")
-    batched: ClassVar[bool] = False
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("iterations", "links"), 1),
         "rate": 1e-6,
@@ -155,11 +152,6 @@ class FedGM(Method[State]):
         assert isinstance(message, Download)
         super().receive(clients, state, message)
         state.probe = message.probe or {}
-
-    def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        """Nobody trains in a round; gradients are taken from the second on."""
-        loss: Tensor = stage.untrained(clients)
-        return loss
 
     def upload(self, clients: Clients, state: State) -> Message | None:
         if not state.probe:

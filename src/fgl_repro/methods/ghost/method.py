@@ -36,17 +36,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method
 from fgl_repro.fl.phase import Phase, Turn
+from fgl_repro.methods.phased import Phased
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from fgl_repro.fl import stage
     from fgl_repro.fl.clients import Clients
     from fgl_repro.nn.models.model import Params
-else:
-    stage = lazy("fgl_repro.fl.stage")
 
 integration, proxies = (lazy(f"fgl_repro.methods.ghost.{name}") for name in ("integration", "proxies"))
 
@@ -63,7 +60,7 @@ class Proxy(Message):
 
 
 @dataclass
-class Ghost(Method[None]):
+class Ghost(Phased[None]):
     """Attributes:
     steps: Of the generators.
     lr_generator, lr_server, weight_decay: Of both optimisers.
@@ -78,7 +75,6 @@ class Ghost(Method[None]):
     display: ClassVar[str] = "GHOST"
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn2", "graphsage", "gat", "sgc")
-    batched: ClassVar[bool] = False
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("steps", "neighbours", "graphs", "server_steps"), 1),
         **dict.fromkeys(("lr_generator", "lr_server", "weight_decay", "dropout", "distributed", "aligned"), 0),
@@ -118,8 +114,3 @@ class Ghost(Method[None]):
         one = {name: value.detach().expand(clients.count, *value.shape[1:]) for name, value in server.params.items()}
         clients.load(one)
         yield Phase("download", 1, lambda *_: Turn(down=Weights(one)), "server")
-
-    def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
-        """Nobody trains in a round."""
-        loss: Tensor = stage.untrained(clients)
-        return loss

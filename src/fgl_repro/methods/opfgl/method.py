@@ -49,8 +49,8 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.messages import Message
-from fgl_repro.fl.method import Method
 from fgl_repro.fl.phase import Phase, Turn
+from fgl_repro.methods.phased import Phased
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 labels, statistics, surrogate, stages = (
     lazy(f"fgl_repro.methods.opfgl.{name}") for name in ("labels", "statistics", "surrogate", "stages")
 )
-secure, stage = lazy("fgl_repro.fl.secure"), lazy("fgl_repro.fl.stage")
+secure = lazy("fgl_repro.fl.secure")
 
 
 @dataclass
@@ -118,7 +118,7 @@ class State:
 
 
 @dataclass
-class OpFGL(Method[State]):
+class OpFGL(Phased[State]):
     """Attributes:
     hops: Propagation depth h of the statistics.
     per_class: Surrogate nodes of a class; 0: as many as ``rate`` says.
@@ -146,7 +146,6 @@ class OpFGL(Method[State]):
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "gat", "graphsage", "sgc", "ssgc", "appnp", "sign", "fleet")
     fleets: ClassVar[bool] = True
-    batched: ClassVar[bool] = False
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "distill": ("node", "fixed", "none"),
         "linking": ("predictor", "matrix", "dot"),
@@ -271,11 +270,6 @@ class OpFGL(Method[State]):
         if self.condense == "server":
             down = Condensed(np.full(clients.count, state.surrogate.size))
             yield Phase("download", 1, lambda *_: Turn(down=down), "server")
-
-    def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        """Nobody trains in the round; the loss of stage 1's models on the clients' own training nodes."""
-        loss: Tensor = stage.untrained(clients)
-        return loss
 
     def closing(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield from stages.personalisation(self, clients, state)

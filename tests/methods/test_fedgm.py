@@ -12,11 +12,11 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
+from fgl_repro.methods.condensing.predictor import predicted
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.fedgm.method import FedGM, State
 from fgl_repro.methods.fedgm.server import Server, links_of
-from fgl_repro.methods.opfgl.predictor import predicted
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import Views, gcn_norm
 from fgl_repro.runs.execute import federate

@@ -12,7 +12,8 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
-from fgl_repro.methods.opfgl import labels, predictor, surrogate
+from fgl_repro.methods.condensing import predictor
+from fgl_repro.methods.opfgl import labels, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.ops import normalised
 from support import worlds

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.optim import StackedAdam
+from fgl_repro.methods.condensing.predictor import predicted, predictor
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
-from fgl_repro.methods.opfgl.predictor import predicted, predictor
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.sparse import SparseOp

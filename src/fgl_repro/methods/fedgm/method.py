@@ -42,7 +42,6 @@ from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.phased import Phased
 
 if TYPE_CHECKING:
-
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.gradients import Data
     from fgl_repro.nn import view

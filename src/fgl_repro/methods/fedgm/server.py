@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.core.streams import torch_rng
-from fgl_repro.data.graph import Graph
-from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.metrics import accuracy
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.steps import Step, descend
+from fgl_repro.methods.condensing.weighted import weighted_union
 from fgl_repro.methods.fedgm.condensation import Small
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
 from fgl_repro.nn.models.gcn import GCN
@@ -24,6 +23,7 @@ from fgl_repro.nn.sparse import BlockOp, DenseOp
 from fgl_repro.nn.view import View, Views
 
 if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.method import FedGM
     from fgl_repro.nn.models.model import Layered
@@ -82,17 +82,9 @@ class Server:
 
     def union(self) -> UnionGraph:
         """The same with the links' weights in the adjacency, as other networks read them."""
-        labels, nodes = self.labels.cpu().numpy(), len(self.labels)
         links = sp.block_diag([links_of(each.around).cpu().numpy() for each in self.graphs], format="csr")
-        base = Graph(
-            name="condensed",
-            features=sp.csr_matrix(self.features["X"][0].detach().cpu().numpy()),
-            adjacency=sp.csr_matrix(links),
-            labels=labels,
-            num_classes=int(labels.max()) + 1,
-            original_id=np.arange(nodes, dtype=np.int32),
-        )
-        return UnionGraph(base, np.arange(nodes), np.array([0, nodes]), base.adjacency)
+        features = self.features["X"][0].detach().cpu().numpy()
+        return weighted_union("condensed", features, sp.csr_matrix(links), self.labels.cpu().numpy())
 
     def matched(self, gradients: Params) -> None:
         """One step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,14 +13,16 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.core.device import one_thread
-from fgl_repro.data.graph import Graph
-from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
-from fgl_repro.methods.opfgl.predictor import predicted, predictor
+from fgl_repro.methods.condensing.predictor import predicted, predictor
+from fgl_repro.methods.condensing.weighted import weighted_union
 from fgl_repro.methods.opfgl.statistics import Pooled
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
+
+if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
 
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
@@ -48,17 +50,8 @@ class Surrogate:
         count = len(self.labels)
         joined = torch.cat([self.features, self.links, self.labels.unsqueeze(1).float()], dim=1)
         host = joined.cpu().numpy()  # in one transfer
-        labels = host[:, -1].astype(np.int64)
-        base = Graph(
-            name="surrogate",
-            features=sp.csr_matrix(host[:, : -count - 1]),
-            adjacency=sp.csr_matrix(host[:, -count - 1 : -1]),
-            labels=labels,
-            num_classes=int(labels.max()) + 1,
-            original_id=np.arange(count, dtype=np.int32),
-        )
-        adjacency = sp.csr_matrix(sp.block_diag([base.adjacency] * copies, format="csr"))
-        return UnionGraph(base, np.tile(np.arange(count), copies), np.arange(copies + 1) * count, adjacency)
+        features, links, labels = host[:, : -count - 1], host[:, -count - 1 : -1], host[:, -1].astype(np.int64)
+        return weighted_union("surrogate", features, sp.csr_matrix(links), labels, copies)
 
     @property
     def size(self) -> int:

@@ -123,8 +123,7 @@ class Condensation:
         """Normalised links ``[M, M]``; fewer than two nodes have none."""
         if len(features) < 2:
             return torch.eye(len(features), device=features.device)
-        weight = predicted({name: value[0] for name, value in net.items()}, features)
-        return normalised(weight * (1 - torch.eye(len(features), device=features.device)))
+        return normalised(predicted({name: value[0] for name, value in net.items()}, features))
 
     def run(self) -> Tensor:
         """All steps; the last loss."""

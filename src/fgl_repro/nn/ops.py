@@ -50,3 +50,8 @@ def normalised(links: Tensor) -> Tensor:
 def stack(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
     """K copies of one model's tensors along a new leading axis."""
     return {name: t.unsqueeze(0).expand(clients, *t.shape).contiguous() for name, t in single.items()}
+
+
+def broadcast(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
+    """One network's weights ``[1, ...]`` for all clients ``[K, ...]``: neither a copy nor a gradient."""
+    return {name: t.detach().expand(clients, *t.shape[1:]) for name, t in single.items()}

@@ -44,10 +44,10 @@ from fgl_repro.methods.phased import Phased
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.gradients import Data
-    from fgl_repro.nn import view
+    from fgl_repro.nn import ops, view
     from fgl_repro.nn.models.model import Params
 else:
-    view = lazy("fgl_repro.nn.view")
+    ops, view = lazy("fgl_repro.nn.ops"), lazy("fgl_repro.nn.view")
 
 condensation, gradients, server = (
     lazy(f"fgl_repro.methods.fedgm.{name}") for name in ("condensation", "gradients", "server")
@@ -141,9 +141,9 @@ class FedGM(Phased[State]):
 
     def news(self, clients: Clients, state: State, more: bool) -> Download:
         """What comes down: a GCN trained on the small graphs as they are, and where to take gradients, if need be."""
-        weights = everywhere(state.server.trained(), clients.count)
+        weights = ops.broadcast(state.server.trained(), clients.count)
         probe = {name: value.unsqueeze(0) for name, value in state.server.probe.items()}
-        return Download(weights, everywhere(probe, clients.count) if more else None)
+        return Download(weights, ops.broadcast(probe, clients.count) if more else None)
 
     # --- a round ------------------------------------------------------------------------------------------------------
 
@@ -170,8 +170,3 @@ class FedGM(Phased[State]):
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
         """Nodes of each small graph."""
         return {"condensed": [int(nodes) for nodes in state.server.counts.sum(1).tolist()]}
-
-
-def everywhere(weights: Params, clients: int) -> Params:
-    """One network's weights ``[1, ...]`` for all clients ``[K, ...]``."""
-    return {name: value.detach().expand(clients, *value.shape[1:]) for name, value in weights.items()}

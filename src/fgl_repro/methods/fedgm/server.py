@@ -19,6 +19,7 @@ from fgl_repro.methods.fedgm.condensation import Small
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.model import Params
+from fgl_repro.nn.ops import broadcast
 from fgl_repro.nn.sparse import BlockOp, DenseOp
 from fgl_repro.nn.view import View, Views
 
@@ -119,8 +120,7 @@ class Server:
                 with torch.enable_grad():
                     descend((Step(None) for _ in range(steps)), loss, [optimiser])
                 with torch.no_grad():
-                    all_alike = {name: value.expand(clients.count, *value.shape[1:]) for name, value in params.items()}
-                    found = model(all_alike, clients.validation)
+                    found = model(broadcast(params, clients.count), clients.validation)
                     average = clients.world.validation.average
                     now = accuracy(found, clients.validation, average, clients.nodes)
                     better, score = now > score, torch.maximum(now, score)

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.nn import ops
     from fgl_repro.nn.models.model import Params
+else:
+    ops = lazy("fgl_repro.nn.ops")
 
 integration, proxies = (lazy(f"fgl_repro.methods.ghost.{name}") for name in ("integration", "proxies"))
 
@@ -111,6 +114,6 @@ class Ghost(Phased[None]):
         yield Phase("upload", 1, lambda *_: Turn(up=sent))
         server = integration.Integration(self, clients, sent.generators)
         yield Phase("integration", clients.count, lambda number, _: server.turn(number), "server")
-        one = {name: value.detach().expand(clients.count, *value.shape[1:]) for name, value in server.params.items()}
-        clients.load(one)
-        yield Phase("download", 1, lambda *_: Turn(down=Weights(one)), "server")
+        learnt = ops.broadcast(server.params, clients.count)
+        clients.load(learnt)
+        yield Phase("download", 1, lambda *_: Turn(down=Weights(learnt)), "server")

@@ -18,7 +18,7 @@ from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import WIDTHS, network
 from fgl_repro.methods.ghost.transport import coupling, squared_distances
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.ops import dropout, linear
+from fgl_repro.nn.ops import broadcast, dropout, linear
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
 from fgl_repro.nn.view import Linear, Padded, thin
 
@@ -133,10 +133,7 @@ class Training:
         one = network(
             NOISE, graph.base.num_classes, graph.base.num_features, torch_rng("proxies", clients.seed), device
         )
-        self.nets = {
-            name: value.detach().expand(clients.count, *value.shape[1:]).clone().requires_grad_()
-            for name, value in one.items()
-        }
+        self.nets = {name: value.clone().requires_grad_() for name, value in broadcast(one, clients.count).items()}
         self.optimiser = StackedAdam(self.nets, method.lr_generator, method.weight_decay)
         self.noise = torch_rng("proxy-noise", clients.seed)
         self.dropout = torch_rng("proxy-dropout", clients.seed, str(device))

@@ -14,7 +14,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
-from fgl_repro.methods.dense.server import Pooling, divergence
+from fgl_repro.methods.dense.server import Pooling, softened_divergence
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -42,7 +42,7 @@ def made(world: World, name: str, **overrides: Any) -> Any:
 def test_divergence_is_that_of_softened_answers() -> None:
     teacher, student = torch.randn(2, 6, 4, generator=torch_rng("l", 0))
     expected = 9 * F.kl_div((student / 3).log_softmax(1), (teacher / 3).softmax(1), reduction="batchmean")
-    torch.testing.assert_close(divergence(teacher, student, 3.0).mean(), expected)
+    torch.testing.assert_close(softened_divergence(teacher, student, 3.0).mean(), expected)
 
 
 def test_the_ensemble_is_a_weighted_mean(world: World) -> None:
@@ -127,7 +127,7 @@ def test_the_student_comes_near_the_ensemble(name: str, world: World) -> None:
             down = config.method.aggregate(clients, state, Weights(teachers)).tensors()
         graph = made(world, name).graph(state.noise()).detached()
         student = state.model({n: v[:1] for n, v in down.items()}, graph.view(1))[0]
-        distances[epochs] = float(divergence(state.asked(graph).mean(0), student, 1.0).mean())
+        distances[epochs] = float(softened_divergence(state.asked(graph).mean(0), student, 1.0).mean())
     assert distances[15] < 0.7 * distances[0]
 
 

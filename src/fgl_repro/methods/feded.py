@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.lazy import functional as F
-from fgl_repro.core.lazy import torch
+from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep, Loss
+    from fgl_repro.nn import ops
     from fgl_repro.nn.view import View
+else:
+    ops = lazy("fgl_repro.nn.ops")
 
 
 @dataclass
@@ -88,7 +91,7 @@ def divergence_with_rest(student: Tensor, teacher: Tensor, vacant: Tensor) -> Te
         return torch.cat([log_p.masked_fill(~vacant, -1e9), rest], -1)
 
     log_f, log_g = grouped(student), grouped(teacher)
-    return (log_g.exp() * (log_g - log_f)).sum(-1)
+    return ops.kl_divergence(log_g, log_f)
 
 
 def suppressed(logits: Tensor, prior: Tensor, log_prior: Tensor, view: View) -> Tensor:

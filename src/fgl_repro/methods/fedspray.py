@@ -183,9 +183,9 @@ class FedSpray(Method[State]):
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         loss = super().fit(clients, state, round, epochs)
         with torch.no_grad():
-            said = torch.log_softmax(clients.model(clients.trained, clients.inputs.train), -1)
+            log_g = torch.log_softmax(clients.model(clients.trained, clients.inputs.train), -1)
         turns = (steps.Step(None) for _ in range(epochs))
-        steps.descend(turns, lambda step: self.own_loss(state, said), state.optimisers)
+        steps.descend(turns, lambda step: self.own_loss(state, log_g), state.optimisers)
         return loss
 
     def objective(self, clients: Clients, state: State, round: int) -> Loss:
@@ -196,8 +196,8 @@ class FedSpray(Method[State]):
 
         def loss(step: LocalStep) -> Tensor:
             log_p = torch.log_softmax(clients.logits(steps.LocalStep(step.active, state.around)), -1)
-            wrong = -log_p.gather(-1, state.around.labels.unsqueeze(-1)).squeeze(-1)
-            return (share * wrong + weight * divergence(target, log_p)).sum(1)
+            wrong = -ops.log_likelihood(log_p, state.around.labels)
+            return (share * wrong + weight * ops.kl_divergence(target, log_p)).sum(1)
 
         return loss
 
@@ -216,13 +216,13 @@ class FedSpray(Method[State]):
         own = state.own["Q"]
         return own.gather(1, state.trains.labels.unsqueeze(-1).expand(-1, -1, self.width)) if self.as_paper else own
 
-    def own_loss(self, state: State, said: Tensor) -> Tensor:
-        """What e, a, b and Q are trained on ``[K]``, with the GNN's log-softmax at training nodes ``[K, r, C]``."""
+    def own_loss(self, state: State, log_g: Tensor) -> Tensor:
+        """What e, a, b and Q are trained on ``[K]``, with g's log-softmax at training nodes ``[K, r, C]``."""
         hidden = state.encoded(state.trains)
         plain = torch.log_softmax(ops.linear(hidden, state.shared["W2"], state.shared["b2"]), -1)
-        wrong = -plain.gather(-1, state.trains.labels.unsqueeze(-1)).squeeze(-1)
+        wrong = -ops.log_likelihood(plain, state.trains.labels)
         structured = ops.linear(hidden + self.proxies(state), state.shared["Wa"], state.shared["ba"])
-        return state.trains.mean(wrong + divergence(said, torch.log_softmax(structured, -1)))
+        return state.trains.mean(wrong + ops.kl_divergence(log_g, torch.log_softmax(structured, -1)))
 
     def upload(self, clients: Clients, state: State) -> Message:
         if self.as_paper:
@@ -239,8 +239,3 @@ class FedSpray(Method[State]):
         mean = torch.einsum("kc,kch->ch", weight, upload.proxies) / torch.where(total > 0, total, 1)
         classes = torch.where(total > 0, mean, state.classes[0])
         return Shared(average(upload.weights, clients.samples), classes.expand_as(state.classes))
-
-
-def divergence(target: Tensor, said: Tensor) -> Tensor:
-    """KL(target || said) of each row, from log-softmaxes ``[K, n, C]``: ``[K, n]``."""
-    return (target.exp() * (target - said)).sum(-1)

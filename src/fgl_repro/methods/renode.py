@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import LocalStep, Loss
-    from fgl_repro.nn import view
+    from fgl_repro.nn import ops, view
 else:
-    stage, view = lazy("fgl_repro.fl.stage"), lazy("fgl_repro.nn.view")
+    stage, ops, view = (lazy(f"fgl_repro.{name}") for name in ("fl.stage", "nn.ops", "nn.view"))
 
 PRECISION = 1e-9
 """What is left of the power series when it is cut."""
@@ -77,7 +77,7 @@ class ReNode(FedAvg["Tensor"]):
     def objective(self, clients: Clients, state: Tensor, round: int) -> Loss:
         def loss(step: LocalStep) -> Tensor:
             log_p = torch.log_softmax(clients.logits(step), -1)
-            return step.mean(-state * log_p.gather(-1, step.view.labels.unsqueeze(-1)).squeeze(-1))
+            return step.mean(-state * ops.log_likelihood(log_p, step.view.labels))
 
         return loss
 

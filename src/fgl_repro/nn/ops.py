@@ -55,3 +55,13 @@ def stack(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
 def broadcast(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
     """One network's weights ``[1, ...]`` for all clients ``[K, ...]``: neither a copy nor a gradient."""
     return {name: t.detach().expand(clients, *t.shape[1:]) for name, t in single.items()}
+
+
+def log_likelihood(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Log-probability of the true class: ``[..., C]`` and classes ``[...]`` to ``[...]``."""
+    return log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+
+
+def kl_divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p || q) of each row, from logarithms: ``[..., C]`` of both to ``[...]``."""
+    return (log_p.exp() * (log_p - log_q)).sum(-1)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.fl.optim import Optimiser
-from fgl_repro.methods.dense.server import Pooling, divergence
+from fgl_repro.methods.dense.server import Pooling, softened_divergence
 from fgl_repro.methods.generated.graphs import PseudoGraph
 from fgl_repro.methods.generated.server import Lesson
 
@@ -35,7 +35,7 @@ class Boosting(Pooling):
 
     def disagreement(self, teacher: Tensor, student: Tensor) -> Tensor:
         """KL(teacher || student) of all nodes, softened; logits ``[n, C]``."""
-        return divergence(teacher, student, self.method.temperature_adversarial).mean()
+        return softened_divergence(teacher, student, self.method.temperature_adversarial).mean()
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
         """Teachers are weighed on the graphs that were there before."""

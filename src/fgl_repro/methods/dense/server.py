@@ -14,6 +14,7 @@ from fgl_repro.fl.optim import Optimiser, StackedAdam, StackedSGD
 from fgl_repro.fl.steps import descend
 from fgl_repro.methods.generated.graphs import PseudoGraph
 from fgl_repro.methods.generated.server import Lesson, Server
+from fgl_repro.nn.ops import kl_divergence
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -90,7 +91,7 @@ class Pooling(Server):
     def disagreement(self, teacher: Tensor, student: Tensor) -> Tensor:
         """KL(teacher || student) of logits ``[n, C]`` where they predict different classes; mean over all nodes."""
         differ = (teacher.argmax(1) != student.argmax(1)).to(teacher.dtype)
-        return (differ * divergence(teacher, student, 1.0)).mean()
+        return (differ * softened_divergence(teacher, student, 1.0)).mean()
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
         """The whole pool in random order, the new graph among it."""
@@ -104,14 +105,14 @@ class Pooling(Server):
     def taught(self, teacher: Tensor, graph: PseudoGraph) -> Tensor:
         """Each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
         temperature = self.method.temperature
-        return torch.stack([divergence(teacher, own, temperature).mean() for own in self.answered(graph)])
+        return torch.stack([softened_divergence(teacher, own, temperature).mean() for own in self.answered(graph)])
 
     def learning(self, epoch: int) -> Optimiser:
         return self.students
 
 
-def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+def softened_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
     """KL(teacher || student) of logits ``[n, C]`` at a temperature, times its square, ``[n]``."""
     log_p = torch.log_softmax(teacher / temperature, -1)
     log_q = torch.log_softmax(student / temperature, -1)
-    return temperature**2 * (log_p.exp() * (log_p - log_q)).sum(-1)
+    return temperature**2 * kl_divergence(log_p, log_q)

@@ -195,11 +195,6 @@ def sage_view(view: View) -> SageView:
     return view
 
 
-def picked(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Log-probability of the true class: ``[K, n, C]`` and ``[K, n]`` to ``[K, n]``."""
-    return log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-
-
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """``|a_i - b_j|^2`` of rows ``[K, n, E]`` and ``[K, m, E]``: ``[K, n, m]`` (``cdist`` would take a root first)."""
     cross = torch.baddbmm(b.square().sum(-1).unsqueeze(1), a, b.transpose(1, 2), alpha=-2)

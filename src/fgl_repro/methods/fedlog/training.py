@@ -17,8 +17,9 @@ from fgl_repro.fl.phase import Turn
 from fgl_repro.fl.steps import LocalStep, Step, descend
 from fgl_repro.methods.fedlog.method import BRANCHES
 from fgl_repro.methods.fedlog.prompts import prompts
-from fgl_repro.methods.fedlog.prototypes import PrototypeNet, net_of, picked, sage_view
+from fgl_repro.methods.fedlog.prototypes import PrototypeNet, net_of, sage_view
 from fgl_repro.nn.models.sage import SAGE, SageView
+from fgl_repro.nn.ops import log_likelihood
 
 if TYPE_CHECKING:
     from fgl_repro.fl.batches import Batches
@@ -95,11 +96,11 @@ class Lesson:
         query, neighbours = net.around(clients.params, view, self.state.dropout)
         head, tail = net.branches(clients.params, query, neighbours, nodes)
         if method.as_paper:
-            loss = -picked(net.mixture(head, tail, view.degree), view.labels)
+            loss = -log_likelihood(net.mixture(head, tail, view.degree), view.labels)
             norms = [x.norm(dim=2).sum(1) for x in clients.personal.values()]
         else:
             alpha = torch.sigmoid(net.preference(view.degree)).squeeze(-1)
-            loss = -alpha * picked(head, view.labels) - (1 - alpha) * picked(tail, view.labels)
+            loss = -alpha * log_likelihood(head, view.labels) - (1 - alpha) * log_likelihood(tail, view.labels)
             norms = [0.5 * x.flatten(1).norm(dim=1) for x in clients.personal.values()]
         return view.mean(loss) + method.beta * torch.stack(norms).sum(0)
 
@@ -139,7 +140,7 @@ class Lesson:
         both = (head + tail) / 2
         even = torch.full_like(both[..., 0], method.threshold + 1)
         mixed = net.mixture(head, tail, even) if method.as_paper else both
-        return -picked(mixed, labels).mean(1), both.argmax(-1) == labels
+        return -log_likelihood(mixed, labels).mean(1), both.argmax(-1) == labels
 
     def rescale(self, known: Tensor, active: np.ndarray | None) -> None:
         """Move gamma of ``active`` clients up for classes whose global nodes are ``known``, bool ``[K, C s]``.
@@ -186,7 +187,7 @@ class WarmUp:
     def loss(self, step: LocalStep) -> Tensor:
         """Mean cross-entropy of the linear classifier ``[K]``."""
         log_p = torch.log_softmax(self.logits(sage_view(step.view), self.dropout), -1)
-        return step.mean(-picked(log_p, step.view.labels))
+        return step.mean(-log_likelihood(log_p, step.view.labels))
 
     def logits(self, view: SageView, rng: Generator | None = None) -> Tensor:
         """Of the encoder's linear classifier, ``[K, r, C]``; dropout when ``rng`` is given."""

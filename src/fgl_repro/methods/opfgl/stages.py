@@ -17,6 +17,7 @@ from fgl_repro.fl.stage import Stage, fine_tuning
 from fgl_repro.fl.steps import LocalStep, Loss, Step
 from fgl_repro.methods.opfgl.labels import distillation
 from fgl_repro.methods.opfgl.surrogate import FEW
+from fgl_repro.nn.ops import kl_divergence, log_likelihood
 from fgl_repro.nn.view import DeepView, Padded, View, Views
 
 if TYPE_CHECKING:
@@ -99,14 +100,13 @@ def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[P
 
         def loss(step: LocalStep) -> Tensor:
             log_p = torch.log_softmax(some.model(some.trained, view), -1)
-            wrong = -log_p.gather(-1, view.labels.unsqueeze(-1)).squeeze(-1)
+            wrong = -log_likelihood(log_p, view.labels)
             if method.focus:  # rows that are right already count less
                 wrong = wrong * (1 - torch.exp(-wrong)) ** method.focus
             own = (wrong * own_rows).sum(1) / some.samples
             if method.distill == "none":
                 return own
-            apart = (teacher.exp() * (teacher - log_p)).sum(-1)
-            return own + view.mean(held * apart)
+            return own + view.mean(held * kl_divergence(teacher, log_p))
 
         return loss
 

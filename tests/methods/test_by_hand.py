@@ -17,7 +17,7 @@ from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedgnn import FedGNN, widened
 from fgl_repro.methods.fedlog import prompts, prototypes
 from fgl_repro.methods.fedlog.method import FedLoG, Knowledge
-from fgl_repro.methods.fedlog.training import Lesson, WarmUp
+from fgl_repro.methods.fedlog.training import LocalTraining, WarmUp
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.methods.fedpub.method import Upload
 from fgl_repro.methods.fedsageplus import generators
@@ -174,12 +174,12 @@ def test_fedlog_reports_shares_of_all_nodes_on_paper_and_of_training_nodes_in_th
 def test_fedlog_recognises_global_nodes_by_their_class(world: World) -> None:
     for variant in FedLoG.variants:
         method, clients, state = started(world, "fedlog", variant, **{"method.warmup": 0})
-        lesson = Lesson(method, clients, state)
-        x, prompt = lesson.prompted()
-        nodes = lesson.learnable(None)
-        loss, known = lesson.global_loss((x, prompt), nodes, None)
-        query, around = lesson.net.pair(clients.params, x, prompt, None)
-        head, tail = lesson.net.branches(clients.params, query, around, nodes)
+        training = LocalTraining(method, clients, state)
+        x, prompt = training.prompted()
+        nodes = training.learnable(None)
+        loss, known = training.global_loss((x, prompt), nodes, None)
+        query, around = training.net.pair(clients.params, x, prompt, None)
+        head, tail = training.net.branches(clients.params, query, around, nodes)
         labels = torch.arange(4).repeat_interleave(method.slots)
         assert torch.equal(known, (head + tail).argmax(-1) == labels)
         assert known.any()
@@ -192,11 +192,11 @@ def test_fedlog_recognises_global_nodes_by_their_class(world: World) -> None:
 def test_fedlog_teaches_global_nodes_from_round_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     taught: list[bool] = []
 
-    def fit(self: Lesson, epochs: int, taught_: bool = False, **given: bool) -> Tensor:
+    def fit(self: LocalTraining, epochs: int, taught_: bool = False, **given: bool) -> Tensor:
         taught.append(given.get("taught", taught_))
         return torch.zeros(3)
 
-    monkeypatch.setattr(Lesson, "fit", fit)
+    monkeypatch.setattr(LocalTraining, "fit", fit)
     for generalize in (True, False):
         method, clients, state = started(
             world, "fedlog", "release", **{"method.warmup": 0, "method.generalize": generalize}

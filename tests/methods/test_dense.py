@@ -47,10 +47,10 @@ def test_divergence_is_that_of_softened_answers() -> None:
 
 def test_the_ensemble_is_a_weighted_mean(world: World) -> None:
     server = made(world, "dense")
-    said = torch.randn(3, 16, 5)
-    torch.testing.assert_close(server.ensemble(said), said.mean(0))
+    logits = torch.randn(3, 16, 5)
+    torch.testing.assert_close(server.ensemble(logits), logits.mean(0))
     server.weights = torch.tensor([1.0, 0.5, 0.0])
-    torch.testing.assert_close(server.ensemble(said), (said[0] + 0.5 * said[1]) / 1.5)
+    torch.testing.assert_close(server.ensemble(logits), (logits[0] + 0.5 * logits[1]) / 1.5)
 
 
 def test_losses_of_the_generator(world: World) -> None:
@@ -58,8 +58,8 @@ def test_losses_of_the_generator(world: World) -> None:
     for name in BOTH:
         server = made(world, name)
         graph = server.graph(noise)
-        teacher = server.asked(graph).mean(0)
-        student, labels = server.examined(graph)[0], server.labels
+        teacher = server.teacher_logits(graph).mean(0)
+        student, labels = server.student_logits_fixed(graph)[0], server.labels
         if name == "dense":
             differ = (teacher.argmax(1) != student.argmax(1)).float()
             kl = F.kl_div(student.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
@@ -72,22 +72,22 @@ def test_losses_of_the_generator(world: World) -> None:
             expected = (hard * each).mean() - kl
         server.begin()
         server.lowest, server.kept = torch.tensor(torch.inf), torch.zeros_like(graph.features)
-        torch.testing.assert_close(server.wanted(noise)[0], expected)
+        torch.testing.assert_close(server.generator_loss(noise)[0], expected)
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_the_graph_of_lowest_loss_joins_the_pool(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     server = made(world, name, generator_steps=6, lr_generator=3.0, adversarial=0)
-    seen, wanted = [], type(server).wanted
+    seen, original = [], type(server).generator_loss
 
     def listen(self: Pooling, noise: torch.Tensor) -> torch.Tensor:
         features = self.graph(noise).features.detach()
-        loss = wanted(self, noise)
+        loss = original(self, noise)
         seen.append((float(loss.detach()), features))
         return loss
 
-    monkeypatch.setattr(type(server), "wanted", listen)
-    kept = server.invented(0)
+    monkeypatch.setattr(type(server), "generator_loss", listen)
+    kept = server.train_generator(0)
     assert len(seen) == 6
     assert seen[-1][0] != min(loss for loss, _ in seen), "the last step is the best: the test proves nothing"
     torch.testing.assert_close(kept.features, min(seen, key=lambda one: one[0])[1])
@@ -96,20 +96,20 @@ def test_the_graph_of_lowest_loss_joins_the_pool(name: str, world: World, monkey
 
 def test_every_epoch_adds_a_graph_and_goes_through_all(world: World) -> None:
     server = made(world, "dense")
-    graphs = [server.invented(epoch) for epoch in range(3)]
+    graphs = [server.train_generator(epoch) for epoch in range(3)]
     for epoch, graph in enumerate(graphs):
         taken = list(server.lessons(epoch, graph))
         assert sorted(id(lesson.graph) for lesson in taken) == sorted(id(graph) for graph in graphs[: epoch + 1])
         for lesson in taken:
-            torch.testing.assert_close(lesson.answers, server.asked(lesson.graph))
+            torch.testing.assert_close(lesson.teacher_logits, server.teacher_logits(lesson.graph))
 
 
 def test_a_generator_begins_anew_or_goes_on(world: World) -> None:
     for renewed in (True, False):
         server = made(world, "dense", renewed=renewed)
-        server.invented(0)
+        server.train_generator(0)
         before = server.generator["W1"]
-        server.invented(1)
+        server.train_generator(1)
         assert (server.generator["W1"] is before) != renewed
 
 
@@ -127,7 +127,7 @@ def test_the_student_comes_near_the_ensemble(name: str, world: World) -> None:
             down = config.method.aggregate(clients, state, Weights(teachers)).tensors()
         graph = made(world, name).graph(state.noise()).detached()
         student = state.model({n: v[:1] for n, v in down.items()}, graph.view(1))[0]
-        distances[epochs] = float(softened_divergence(state.asked(graph).mean(0), student, 1.0).mean())
+        distances[epochs] = float(softened_divergence(state.teacher_logits(graph).mean(0), student, 1.0).mean())
     assert distances[15] < 0.7 * distances[0]
 
 
@@ -141,30 +141,30 @@ def test_a_student_may_start_at_random(world: World) -> None:
 
 def test_weights_of_teachers_go_against_the_gradient(world: World) -> None:
     server = made(world, "coboost")
-    said = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))
-    said[0] += 4 * F.one_hot(server.labels, said.shape[2])  # a teacher that knows, and so the one to trust
+    logits = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))
+    logits[0] += 4 * F.one_hot(server.labels, logits.shape[2])  # a teacher that knows, and so the one to trust
     weights = torch.tensor([0.9, 0.995, 0.7], requires_grad=True)
-    loss = F.cross_entropy(torch.einsum("k,knc->nc", weights / weights.sum(), said), server.labels)
+    loss = F.cross_entropy(torch.einsum("k,knc->nc", weights / weights.sum(), logits), server.labels)
     (gradient,) = torch.autograd.grad(loss, weights)
     server.weights = weights.detach()
     expected = (server.weights - 0.01 * gradient.sign()).clamp(0, 1)
-    torch.testing.assert_close(server.weighed(said, 0.01), expected)
+    torch.testing.assert_close(server.weighed(logits, 0.01), expected)
     assert expected[0] > 0.9
     assert expected.min() < 0.7
 
 
 def test_teachers_are_weighed_on_earlier_graphs_only(world: World) -> None:
     server = made(world, "coboost")
-    list(server.lessons(0, server.invented(0)))
+    list(server.lessons(0, server.train_generator(0)))
     assert (server.weights == 1).all()
-    list(server.lessons(1, server.invented(1)))
+    list(server.lessons(1, server.train_generator(1)))
     assert (server.weights < 1).any()
     assert server.weights.min() >= 1 - 0.01
 
 
 def test_features_move_as_told_and_edges_stay(world: World) -> None:
     server = made(world, "coboost", move=0.25)
-    graph = server.invented(0)
+    graph = server.train_generator(0)
     moved = server.moved(graph)
     steps = (moved.features - graph.features).abs() / graph.features.std(0)
     torch.testing.assert_close(steps, torch.full_like(steps, 0.25), atol=1e-4, rtol=0)
@@ -174,7 +174,7 @@ def test_features_move_as_told_and_edges_stay(world: World) -> None:
 
 def test_the_students_steps_fade(world: World) -> None:
     server = made(world, "coboost", epochs=4)
-    rates = [server.learning(epoch).lr for epoch in range(4)]
+    rates = [server.student_optimiser(epoch).lr for epoch in range(4)]
     assert rates[0] == pytest.approx(0.001)
     assert rates[2] == pytest.approx(0.0005)
     assert rates == sorted(rates, reverse=True)

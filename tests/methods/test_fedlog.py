@@ -23,7 +23,7 @@ from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedlog import prototypes as prototypes_module
 from fgl_repro.methods.fedlog.method import BRANCHES, FedLoG, Knowledge
 from fgl_repro.methods.fedlog.prototypes import PrototypeNet
-from fgl_repro.methods.fedlog.training import Lesson
+from fgl_repro.methods.fedlog.training import LocalTraining
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
@@ -49,7 +49,7 @@ def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
 
 
-def make_lesson(world: World, **fields: object) -> Lesson:
+def make_training(world: World, **fields: object) -> LocalTraining:
     """Clients before round 0, without a warm-up unless asked for."""
     fields = {"warmup": 0} | fields
     dotted = {f"method.{name}": value for name, value in {**FedLoG.quick, **fields}.items()}
@@ -58,7 +58,7 @@ def make_lesson(world: World, **fields: object) -> Lesson:
     clients = Clients(config.method, model, world, config.protocol, 0, Views(CPU))
     assert isinstance(config.method, FedLoG)
     state, _ = prepare(config.method, clients, Ledger())
-    return Lesson(config.method, clients, state)
+    return LocalTraining(config.method, clients, state)
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -214,13 +214,13 @@ def test_gamma_of_a_class_that_is_always_recognised(real_graph: Callable[..., Gr
 
 def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
     """Equation 4 without shuffling; a class nobody has is averaged plainly; weights are averaged plainly."""
-    lesson = make_lesson(world, variant="paper")
-    method, clients = lesson.method, lesson.clients
+    training = make_training(world, variant="paper")
+    method, clients = training.method, training.clients
     upload = Knowledge(
         {name: torch.randn_like(value) for name, value in clients.params.items()},
         torch.randn_like(clients.personal["X_head"]),
     )
-    down = method.aggregate(clients, lesson.state, upload)
+    down = method.aggregate(clients, training.state, upload)
     assert isinstance(down, Knowledge)
     graph = world.graph
     counts = np.stack([np.bincount(graph.labels[graph.owner == k], minlength=4) for k in range(3)])
@@ -237,13 +237,13 @@ def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
 
 
 def test_the_release_shuffles_slots_within_classes(world: World) -> None:
-    lesson = make_lesson(world, slots=8)
-    method, clients = lesson.method, lesson.clients
+    training = make_training(world, slots=8)
+    method, clients = training.method, training.clients
     one = torch.zeros_like(clients.personal["X_head"])
     one[0] = torch.arange(one.shape[1]).unsqueeze(1).expand_as(one[0]) + 1.0
-    lesson.state.shares = torch.zeros_like(lesson.state.shares)
-    lesson.state.shares[0] = 1.0
-    down = method.aggregate(clients, lesson.state, Knowledge(clients.params, one))
+    training.state.shares = torch.zeros_like(training.state.shares)
+    training.state.shares[0] = 1.0
+    down = method.aggregate(clients, training.state, Knowledge(clients.params, one))
     assert isinstance(down, Knowledge)
     got = down.synthetic[0, :, 0].view(4, 8)
     assert torch.equal(got.sort(1).values, one[0, :, 0].view(4, 8))
@@ -252,13 +252,13 @@ def test_the_release_shuffles_slots_within_classes(world: World) -> None:
 
 def test_scaling_moves_features_to_the_mean(world: World) -> None:
     """Equation 5 with each client's own gamma."""
-    lesson = make_lesson(world)
-    lesson.state.gamma = torch.rand_like(lesson.state.gamma)
-    x, prompt = lesson.prompted()
-    given = lesson.state.synthetic
+    training = make_training(world)
+    training.state.gamma = torch.rand_like(training.state.gamma)
+    x, prompt = training.prompted()
+    given = training.state.synthetic
     for k in range(3):
         for i in range(given.shape[1]):
-            expected = given[k, i] + lesson.state.gamma[k, i // 2] * (given[k].mean(0) - given[k, i])
+            expected = given[k, i] + training.state.gamma[k, i // 2] * (given[k].mean(0) - given[k, i])
             torch.testing.assert_close(x[k, i], expected, atol=1e-6, rtol=1e-5)
     assert prompt.abs().max() < 1
     assert not x.requires_grad
@@ -267,31 +267,31 @@ def test_scaling_moves_features_to_the_mean(world: World) -> None:
 
 @pytest.mark.parametrize("variant", FedLoG.variants)
 def test_gamma_moves_as_the_variant_says(world: World, variant: str) -> None:
-    lesson = make_lesson(world, variant=variant)
-    lesson.state.gamma.fill_(0.5)
+    training = make_training(world, variant=variant)
+    training.state.gamma.fill_(0.5)
     known = torch.zeros(3, 8, dtype=torch.bool)
     known[:, :2] = True
     active = np.array([True, False, True])
-    lesson.rescale(known, active)
+    training.rescale(known, active)
     down = 0.5 if variant == "paper" else 0.499
-    torch.testing.assert_close(lesson.state.gamma[0], torch.tensor([0.501, down, down, down]))
-    torch.testing.assert_close(lesson.state.gamma[1], torch.full((4,), 0.5))
-    lesson.state.gamma.zero_()
-    lesson.rescale(known, None)
-    assert lesson.state.gamma.min() == 0
+    torch.testing.assert_close(training.state.gamma[0], torch.tensor([0.501, down, down, down]))
+    torch.testing.assert_close(training.state.gamma[1], torch.full((4,), 0.5))
+    training.state.gamma.zero_()
+    training.rescale(known, None)
+    assert training.state.gamma.min() == 0
 
 
 def test_local_loss_by_hand(world: World) -> None:
     """Mixture of log-probabilities and half Frobenius norms (release), log of the mixture and node norms (paper)."""
     for variant in FedLoG.variants:
-        lesson = make_lesson(world, variant=variant, beta=0.1)
-        clients = lesson.clients
-        lesson.state.dropout = None
+        training = make_training(world, variant=variant, beta=0.1)
+        clients = training.clients
+        training.state.dropout = None
         net = clients.model
         assert isinstance(net, PrototypeNet)
         view = net.view(clients.views, world.graph, world.train)
-        nodes = lesson.learnable(None)
-        loss = lesson.local_loss(view, nodes)
+        nodes = training.learnable(None)
+        loss = training.local_loss(view, nodes)
         query, around = net.around(clients.params, view)
         head, tail = net.branches(clients.params, query, around, nodes)
         for k in range(3):
@@ -310,18 +310,18 @@ def test_local_loss_by_hand(world: World) -> None:
 @pytest.mark.parametrize("variant", FedLoG.variants)
 def test_global_nodes_are_recognised_by_both_branches_together(world: World, variant: str) -> None:
     """Client by client and node by node; neither all nor none are recognised."""
-    lesson = make_lesson(world, variant=variant)
-    net, clients = lesson.net, lesson.clients
-    x, prompt = lesson.prompted()
-    nodes = lesson.learnable(None)
+    training = make_training(world, variant=variant)
+    net, clients = training.net, training.clients
+    x, prompt = training.prompted()
+    nodes = training.learnable(None)
     part = torch.tensor([7, 0, 3, 4, 1])
-    loss, known = lesson.global_loss((x, prompt), nodes, None, part)
+    loss, known = training.global_loss((x, prompt), nodes, None, part)
     query, around = net.pair(clients.params, x[:, part], prompt[:, part])
     head, tail = net.branches(clients.params, query, around, nodes)
     for k in range(3):
         log_p = []
         for i, node in enumerate(part.tolist()):
-            own = node // lesson.method.slots
+            own = node // training.method.slots
             both = (head + tail)[k, i] / 2
             assert bool(known[k, i]) == (int(both.argmax()) == own)
             joint = (head[k, i, own].exp() + tail[k, i, own].exp()).log() - np.log(2)
@@ -333,20 +333,20 @@ def test_global_nodes_are_recognised_by_both_branches_together(world: World, var
 
 def test_resting_clients_do_not_move(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with fewer batches sits the others' last steps out: weights, learnable nodes and gamma."""
-    lesson = make_lesson(replace(world, train=world.train[:-6]), batch=3, warmup=0)
-    method, clients = lesson.method, lesson.clients
-    steps = lesson.state.batches.steps
+    training = make_training(replace(world, train=world.train[:-6]), batch=3, warmup=0)
+    method, clients = training.method, training.clients
+    steps = training.state.batches.steps
     few = int(steps.argmin())
     assert steps.min() < steps.max()
     seen: list[torch.Tensor] = []
-    original = Lesson.local_loss
+    original = LocalTraining.local_loss
 
     def watched(*args: object) -> torch.Tensor:
         seen.append(clients.personal["X_head"][few].detach().clone())
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Lesson, "local_loss", watched)
-    method.fit(clients, lesson.state, 1, 1)
+    monkeypatch.setattr(LocalTraining, "local_loss", watched)
+    method.fit(clients, training.state, 1, 1)
     seen.append(clients.personal["X_head"][few].detach().clone())
     changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert changed == [True] * steps.min() + [False] * (steps.max() - steps.min())
@@ -375,8 +375,8 @@ def test_ablations_change_what_they_name(world: World) -> None:
 
 def test_noise_keeps_shares_in_range(world: World) -> None:
     """Table 3: Gaussian with a standard deviation of a times the share; a share does not turn negative."""
-    clean, noisy = (make_lesson(world, noise=a).method for a in (0.0, 5.0))
-    clients = make_lesson(world).clients
+    clean, noisy = (make_training(world, noise=a).method for a in (0.0, 5.0))
+    clients = make_training(world).clients
     r, disturbed = clean.reported(clients), noisy.reported(clients)
     assert torch.equal(r, clients.prior)
     assert disturbed.min() == 0

@@ -110,7 +110,7 @@ def test_nodes_are_linked_with_their_nearest() -> None:
 def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> None:
     graph = server.graph(server.noise()).detached()
     edges = (graph.around.clone().fill_diagonal_(0) > 0).nonzero().T
-    said = server.asked(graph)
+    logits = server.teacher_logits(graph)
     for k in range(3):
         own = {name: value[k] for name, value in server.teachers.items()}
         layers = []
@@ -118,21 +118,21 @@ def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> Non
             layers.append(GCNConv(*own[f"W{layer}"].shape))
             layers[-1].lin.weight.data, layers[-1].bias.data = own[f"W{layer}"].T, own[f"b{layer}"]
         expected = layers[1](layers[0](graph.features, edges).relu(), edges)
-        torch.testing.assert_close(said[k], expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(logits[k], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware) -> None:
     noise, classes = server.noise(), server.model.num_classes
     graph = server.graph(noise)
-    said, own = server.asked(graph), server.examined(graph)[0]
+    logits, own = server.teacher_logits(graph), server.student_logits_fixed(graph)[0]
     shares = server.weight * torch.bincount(server.labels)[server.labels]
     known, apart = torch.zeros(()), torch.zeros(())
     for k in range(3):
         for c in range(classes):
             nodes = server.labels == c
             share = shares[k][nodes][0]
-            known = known + share * F.cross_entropy(said[k][nodes], server.labels[nodes])
-            apart = apart + share * (own[nodes] - said[k][nodes]).abs().mean()
+            known = known + share * F.cross_entropy(logits[k][nodes], server.labels[nodes])
+            apart = apart + share * (own[nodes] - logits[k][nodes]).abs().mean()
     pairs = [
         ((noise[a] - noise[b]) ** 2).mean() * (graph.features[a] - graph.features[b]).abs().mean()
         for a in range(len(noise))
@@ -140,7 +140,7 @@ def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware) -> 
     ]
     alike = torch.exp(-torch.stack(pairs).mean())
     torch.testing.assert_close(alikeness(noise, graph.features), alike)
-    torch.testing.assert_close(server.wanted(noise)[0], known + 3 * alike - apart)
+    torch.testing.assert_close(server.generator_loss(noise)[0], known + 3 * alike - apart)
 
 
 def test_the_student_comes_near_its_teachers(world: World) -> None:
@@ -155,9 +155,9 @@ def test_the_student_comes_near_its_teachers(world: World) -> None:
         down = config.method.aggregate(clients, state, Weights(teachers)).tensors()
         work = state.server
         graph = work.graph(work.noise())
-        said = work.asked(graph)
+        logits = work.teacher_logits(graph)
         before, after = (
-            float(work.apart(work.model({n: v[:1] for n, v in w.items()}, graph.view(1))[0], said))
+            float(work.apart(work.model({n: v[:1] for n, v in w.items()}, graph.view(1))[0], logits))
             for w in (start, down)
         )
     assert after < before

@@ -99,7 +99,7 @@ def test_each_client_of_a_fleet_has_a_student_of_its_own(world: World) -> None:
     learnt = server.distil(own, own)
     assert {name: value.shape for name, value in learnt.items()} == {n: v.shape for n, v in clients.params.items()}
     graph = server.pool[0].graph
-    target = server.ensemble(server.asked(graph))
+    target = server.ensemble(server.teacher_logits(graph))
     before, after = ((graph.logits(clients.model, some, 3, None) - target).abs() for some in (own, learnt))
     assert (after.mean((1, 2)) < before.mean((1, 2))).all()
 

@@ -40,38 +40,38 @@ class Boosting(Pooling):
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
         """Teachers are weighed on the graphs that were there before."""
         for lesson in self.pool:
-            self.weights = self.weighed(lesson.answers, self.method.weight_step * FADING**epoch)
+            self.weights = self.weighed(lesson.teacher_logits, self.method.weight_step * FADING**epoch)
         return super().lessons(epoch, graph)
 
     @torch.no_grad()
-    def weighed(self, said: Tensor, step: float) -> Tensor:
+    def weighed(self, logits: Tensor, step: float) -> Tensor:
         """Weights ``[K]`` after a step of this length against the sign of the gradient of the ensemble's CE.
 
         With T the ensemble and p its softmax, d CE / d w_k is mean_i (p_i - y_i) (f_k(i) - T(i)) up to a factor > 0.
 
         Args:
-            said: The teachers' logits f ``[K, n, C]``.
+            logits: The teachers' logits f ``[K, n, C]``.
         """
-        teacher = self.ensemble(said)
+        teacher = self.ensemble(logits)
         slope = torch.softmax(teacher, -1) - F.one_hot(self.labels, teacher.shape[1])
-        gradient = ((said - teacher) * slope).sum((1, 2))
+        gradient = ((logits - teacher) * slope).sum((1, 2))
         return (self.weights - step * gradient.sign()).clamp(0, 1)
 
-    def missed(self, lesson: Lesson) -> Tensor:
+    def student_loss(self, lesson: Lesson) -> Tensor:
         graph = self.moved(lesson.graph)
         with torch.no_grad():
-            teacher = self.ensemble(self.asked(graph))
+            teacher = self.ensemble(self.teacher_logits(graph))
         return self.taught(teacher, graph)
 
     def moved(self, graph: PseudoGraph) -> PseudoGraph:
         """Features a step from where they were, by the sign of the gradient of a random mean of the answers."""
         features = graph.features.detach().requires_grad_()
-        soft = torch.softmax(self.ensemble(self.asked(graph.moved(features))) / SOFTENED, -1)
+        soft = torch.softmax(self.ensemble(self.teacher_logits(graph.moved(features))) / SOFTENED, -1)
         random = 2 * torch.rand(soft.shape, generator=self.draws, device=self.device) - 1
         (slope,) = torch.autograd.grad((random * soft).sum(), features)
         return graph.moved(graph.features + self.method.move * graph.features.std(0) * slope.sign())
 
-    def learning(self, epoch: int) -> Optimiser:
+    def student_optimiser(self, epoch: int) -> Optimiser:
         """The step fades like a cosine over the epochs."""
         self.students.lr = self.method.lr_student * (1 + math.cos(math.pi * epoch / self.method.epochs)) / 2
         return self.students

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy
-from fgl_repro.methods.generated.method import Distiller, Generated
+from fgl_repro.methods.generated.method import DistilledOnGenerated, Distiller
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -41,7 +41,7 @@ server = lazy("fgl_repro.methods.dense.server")
 
 
 @dataclass
-class Dense(Generated[Distiller]):
+class Dense(DistilledOnGenerated[Distiller]):
     """Attributes:
     temperature: tau of the student's loss.
     optimiser, weight_decay: Of the student; SGD has momentum 0.9.
@@ -56,7 +56,7 @@ class Dense(Generated[Distiller]):
     display: ClassVar[str] = "DENSE"
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"student": ("mean", "random"), "optimiser": ("adam", "sgd")}
     least: ClassVar[dict[str, float]] = {
-        **Generated.least,
+        **DistilledOnGenerated.least,
         **dict.fromkeys(("weight_decay", "known", "adversarial", "beta"), 0),
     }
     temperatures: ClassVar[tuple[str, ...]] = ("temperature",)

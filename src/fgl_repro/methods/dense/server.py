@@ -56,12 +56,12 @@ class Pooling(Server):
         found = super().features(noise)
         return torch.tanh(found) if self.method.bounded else found
 
-    def ensemble(self, said: Tensor) -> Tensor:
+    def ensemble(self, logits: Tensor) -> Tensor:
         """Weighted mean of the teachers' logits: ``[K, n, C] -> [n, C]``."""
         share = self.weights / self.weights.sum().clamp_min(1e-12)
-        return torch.einsum("k,knc->nc", share, said)
+        return torch.einsum("k,knc->nc", share, logits)
 
-    def invented(self, epoch: int) -> PseudoGraph:
+    def train_generator(self, epoch: int) -> PseudoGraph:
         """The graph of lowest loss among the steps of an epoch, in which the noise learns, too."""
         if self.method.renewed and epoch:
             self.generator = self.new_generator()
@@ -69,14 +69,14 @@ class Pooling(Server):
         self.lowest = torch.full((), torch.inf, device=self.device)
         self.kept = noise.new_zeros(self.method.nodes, self.model.num_features)
         optimiser = StackedAdam({**self.generator, "z": noise}, self.method.lr_generator, beta=self.method.beta)
-        descend(self.steps(), lambda _: self.wanted(noise[0]), [optimiser])
+        descend(self.steps(), lambda _: self.generator_loss(noise[0]), [optimiser])
         return PseudoGraph.of(self.kept, self.method.neighbours)
 
-    def wanted(self, noise: Tensor) -> Tensor:
+    def generator_loss(self, noise: Tensor) -> Tensor:
         """The generator's loss ``[1]``: the ensemble knows the classes, and students do not agree."""
         graph = self.graph(noise)
-        teacher = self.ensemble(self.asked(graph))
-        apart = torch.stack([self.disagreement(teacher, own) for own in self.examined(graph)]).mean()
+        teacher = self.ensemble(self.teacher_logits(graph))
+        apart = torch.stack([self.disagreement(teacher, own) for own in self.student_logits_fixed(graph)]).mean()
         loss = self.method.known * self.wrong(teacher) - self.method.adversarial * apart
         with torch.no_grad():
             better = loss < self.lowest
@@ -96,18 +96,20 @@ class Pooling(Server):
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
         """The whole pool in random order, the new graph among it."""
         with torch.no_grad():
-            self.pool.append(Lesson(None, graph, self.asked(graph)))
+            self.pool.append(Lesson(None, graph, self.teacher_logits(graph)))
         return [self.pool[i] for i in self.order.permutation(len(self.pool))]
 
-    def missed(self, lesson: Lesson) -> Tensor:
-        return self.taught(self.ensemble(lesson.answers), lesson.graph)
+    def student_loss(self, lesson: Lesson) -> Tensor:
+        return self.taught(self.ensemble(lesson.teacher_logits), lesson.graph)
 
     def taught(self, teacher: Tensor, graph: PseudoGraph) -> Tensor:
         """Each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
         temperature = self.method.temperature
-        return torch.stack([softened_divergence(teacher, own, temperature).mean() for own in self.answered(graph)])
+        return torch.stack(
+            [softened_divergence(teacher, own, temperature).mean() for own in self.student_logits(graph)]
+        )
 
-    def learning(self, epoch: int) -> Optimiser:
+    def student_optimiser(self, epoch: int) -> Optimiser:
         return self.students
 
 

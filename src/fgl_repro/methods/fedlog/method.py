@@ -224,7 +224,7 @@ class FedLoG(Method[State]):
         state.synthetic = message.synthetic
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        last: Tensor = training.Lesson(self, clients, state).fit(epochs, taught=round > 0 and self.generalize)
+        last: Tensor = training.LocalTraining(self, clients, state).fit(epochs, taught=round > 0 and self.generalize)
         return last
 
     def upload(self, clients: Clients, state: State) -> Message:

@@ -35,7 +35,7 @@ class GlobalStep(Step):
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LocalTraining:
     """A round of local training under the method's hyper-parameters."""
 
     method: FedLoG

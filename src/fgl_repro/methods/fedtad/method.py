@@ -37,7 +37,7 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.mixing import class_shares
 from fgl_repro.fl.phase import Phase, Turn
-from fgl_repro.methods.generated.method import Distiller, Generated
+from fgl_repro.methods.generated.method import DistilledOnGenerated, Distiller
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +63,7 @@ class State:
 
 
 @dataclass
-class FedTAD(Generated[State]):
+class FedTAD(DistilledOnGenerated[State]):
     """Attributes:
     student_steps: Steps of the server's model in a turn.
     weight_decay: Of generator and server's model.
@@ -74,7 +74,7 @@ class FedTAD(Generated[State]):
     display: ClassVar[str] = "FedTAD"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     least: ClassVar[dict[str, float]] = {
-        **Generated.least,
+        **DistilledOnGenerated.least,
         **{"student_steps": 1, "weight_decay": 0, "known": 0, "diverse": 0},
     }
     quick: ClassVar[dict[str, Any]] = {"nodes": 16, "epochs": 2}

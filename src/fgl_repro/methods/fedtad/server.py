@@ -36,19 +36,19 @@ class TopologyAware(Server):
         self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)
         self.students = StackedAdam(self.student, method.lr_student, method.weight_decay)
 
-    def invented(self, epoch: int) -> PseudoGraph:
+    def train_generator(self, epoch: int) -> PseudoGraph:
         noise = self.noise()
-        descend(self.steps(), lambda _: self.wanted(noise), [self.optimiser])
+        descend(self.steps(), lambda _: self.generator_loss(noise), [self.optimiser])
         return self.graph(noise).detached()
 
-    def wanted(self, noise: Tensor) -> Tensor:
+    def generator_loss(self, noise: Tensor) -> Tensor:
         """The generator's loss ``[1]``: teachers know the classes, nodes differ, student and teachers disagree."""
         graph = self.graph(noise)
-        said = self.asked(graph)
-        wrong = F.cross_entropy(said.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
+        logits = self.teacher_logits(graph)
+        wrong = F.cross_entropy(logits.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
         known = (self.weight * wrong.view_as(self.weight)).sum()
         alike = self.clients * alikeness(noise, graph.features)
-        apart = torch.stack([self.apart(own, said.detach()) for own in self.examined(graph)]).mean()
+        apart = torch.stack([self.apart(own, logits.detach()) for own in self.student_logits_fixed(graph)]).mean()
         return (self.method.known * known + self.method.diverse * alike - apart).view(1)
 
     def apart(self, student: Tensor, teachers: Tensor) -> Tensor:
@@ -57,13 +57,13 @@ class TopologyAware(Server):
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterator[Lesson]:
         with torch.no_grad():
-            answers = self.asked(graph)
-        return (Lesson(None, graph, answers) for _ in range(self.method.student_steps))
+            logits = self.teacher_logits(graph)
+        return (Lesson(None, graph, logits) for _ in range(self.method.student_steps))
 
-    def missed(self, lesson: Lesson) -> Tensor:
-        return torch.stack([self.apart(own, lesson.answers) for own in self.answered(lesson.graph)])
+    def student_loss(self, lesson: Lesson) -> Tensor:
+        return torch.stack([self.apart(own, lesson.teacher_logits) for own in self.student_logits(lesson.graph)])
 
-    def learning(self, epoch: int) -> Optimiser:
+    def student_optimiser(self, epoch: int) -> Optimiser:
         return self.students
 
 

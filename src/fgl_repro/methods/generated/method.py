@@ -36,7 +36,7 @@ class Distiller(Protocol):
 
 
 @dataclass
-class Generated(FedAvg[S]):
+class DistilledOnGenerated(FedAvg[S]):
     """FedAvg whose mean is the start of a student that the server teaches. In a fleet each client has a student of its
     own, which starts as what the client has trained: models of different architectures have no mean.
 

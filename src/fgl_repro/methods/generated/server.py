@@ -18,16 +18,16 @@ from fgl_repro.nn.models.fleet import Fleet
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.methods.generated.method import Generated
+    from fgl_repro.methods.generated.method import DistilledOnGenerated
     from fgl_repro.nn.models.model import Params
 
 
 @dataclass(frozen=True)
 class Lesson(Step):
-    """A step of the student on a graph: what the teachers say there, ``[K, n, C]`` or one answer of all ``[n, C]``."""
+    """A step of the student on a graph, and the logits there of all teachers ``[K, n, C]``."""
 
     graph: PseudoGraph
-    answers: Tensor
+    teacher_logits: Tensor
 
 
 class Server(ABC):
@@ -42,7 +42,7 @@ class Server(ABC):
         dropped: From where models draw what they drop that do not train; None: they drop nothing.
     """
 
-    def __init__(self, method: Generated, clients: Clients) -> None:
+    def __init__(self, method: DistilledOnGenerated, clients: Clients) -> None:
         self.method, self.model, self.clients = method, clients.model, clients.count
         self.device = clients.samples.device
         self.labels = balanced(method.nodes, clients.model.num_classes, self.device)
@@ -74,17 +74,17 @@ class Server(ABC):
         """Features ``[n, d]`` that the generator makes of this noise."""
         return features(self.generator, noise, self.labels)
 
-    def asked(self, graph: PseudoGraph) -> Tensor:
-        """What all teachers say of a graph, in one forward pass: ``[K, n, C]``."""
+    def teacher_logits(self, graph: PseudoGraph) -> Tensor:
+        """Logits of all teachers on a graph ``[K, n, C]``, in one forward pass."""
         return graph.logits(self.model, self.teachers, self.clients, self.dropped)
 
-    def examined(self, graph: PseudoGraph) -> Tensor:
-        """What students say of a graph in evaluation mode, ``[S, n, C]``; their weights are held fixed."""
+    def student_logits_fixed(self, graph: PseudoGraph) -> Tensor:
+        """Logits of the students on a graph ``[S, n, C]``, in evaluation mode; their weights are held fixed."""
         fixed = {name: value.detach() for name, value in self.student.items()}
         return graph.logits(self.model, fixed, self.copies, self.dropped)
 
-    def answered(self, graph: PseudoGraph) -> Tensor:
-        """What students say of a graph in training, ``[S, n, C]``."""
+    def student_logits(self, graph: PseudoGraph) -> Tensor:
+        """Logits of the students on a graph ``[S, n, C]``, in training."""
         return graph.logits(self.model, self.student, self.copies, self.draws)
 
     @torch.enable_grad()
@@ -100,8 +100,8 @@ class Server(ABC):
             for name, value in start.items():
                 self.student[name].copy_(value)
         for epoch in range(self.method.epochs):
-            graph = self.invented(epoch)
-            descend(self.lessons(epoch, graph), self.missed, [self.learning(epoch)])
+            graph = self.train_generator(epoch)
+            descend(self.lessons(epoch, graph), self.student_loss, [self.student_optimiser(epoch)])
         return {name: value.detach() for name, value in self.student.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Server(ABC):
         return (Step(None) for _ in range(self.method.generator_steps))
 
     @abstractmethod
-    def invented(self, epoch: int) -> PseudoGraph:
+    def train_generator(self, epoch: int) -> PseudoGraph:
         """Train the generator; the graph that it ends with, without gradient."""
 
     @abstractmethod
@@ -121,9 +121,9 @@ class Server(ABC):
         """The student's steps of an epoch, whose newest graph this is."""
 
     @abstractmethod
-    def missed(self, lesson: Lesson) -> Tensor:
+    def student_loss(self, lesson: Lesson) -> Tensor:
         """Each student's loss ``[S]``."""
 
     @abstractmethod
-    def learning(self, epoch: int) -> Optimiser:
+    def student_optimiser(self, epoch: int) -> Optimiser:
         """What the student steps with."""

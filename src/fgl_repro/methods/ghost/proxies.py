@@ -163,9 +163,9 @@ class Training:
         noise = torch.randn(*self.labels.shape, NOISE, generator=self.noise).to(self.labels.device)
         hidden = before(self.nets, noise, self.labels, self.method.dropout, self.dropout)
         each = (torch.split(values, len(self.parts[0].mask)) for values in (hidden, *last(self.nets)))
-        return torch.cat([self.missed(*part) for part in zip(self.parts, *each, strict=True)])
+        return torch.cat([self.client_losses(*part) for part in zip(self.parts, *each, strict=True)])
 
-    def missed(self, part: Part, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def client_losses(self, part: Part, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """The loss of clients of a part ``[P]`` from what the last maps of their generators read ``[P, r, H]``."""
         method, real = self.method, part.features
         made = linear(hidden[:, : real.shape[1]], weight, bias)

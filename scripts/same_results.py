@@ -34,7 +34,7 @@ except ImportError:  # 948205a
 
 
 SECONDS = 8.0  # what a run may take, by what its record says
-LEAST = 3  # rounds
+FEWEST_ROUNDS = 3
 EXTRAS: dict[str, list[dict[str, Any]]] = {
     "fedavg": [{"variant": "paper"}],
     "feded": [{"variant": "fedvls"}],
@@ -88,7 +88,7 @@ def shortened(config: dict[str, Any], seconds: float) -> dict[str, Any]:
     out = copy.deepcopy(config)
     protocol, method = out["protocol"], out["method"]
     if seconds > SECONDS:
-        protocol["rounds"] = max(LEAST, int(protocol["rounds"] * SECONDS / seconds / 2))
+        protocol["rounds"] = max(FEWEST_ROUNDS, int(protocol["rounds"] * SECONDS / seconds / 2))
         for name in ("generator_epochs", "warmup"):
             if method.get(name):
                 method[name] = min(method[name], 3)

@@ -121,7 +121,7 @@ def test_louvain_owners_are_of_similar_size_and_have_every_class(real_graph: Rea
         counts = np.zeros((owners, graph.num_classes))
         for owner, own in enumerate(found.nodes):
             np.add.at(counts[owner], graph.labels[own], 1)
-        assert counts.min() >= louvain.LEAST
+        assert counts.min() >= louvain.SMALLEST_CLASS
 
 
 def test_louvain_packing_by_hand() -> None:

@@ -48,7 +48,7 @@ def test_links_are_those_of_a_network_on_all_pairs(piece: int, kept: int, monkey
     logits = torch.func.functional_call(plain, weights, (pairs,)).view(7, 7)
     expected = torch.sigmoid((logits + logits.T) / 2) * (1 - torch.eye(7))
     expected = torch.where(expected < 0.01, 0, expected)
-    found, weigh = surrogate.linked(net, x), torch.randn(7, 7, generator=rng)
+    found, weigh = surrogate.predictor_links(net, x), torch.randn(7, 7, generator=rng)
     torch.testing.assert_close(found, expected)
     ours, theirs = (
         torch.autograd.grad((links * weigh).sum(), list(leaves.values()), materialize_grads=True)
@@ -66,7 +66,7 @@ def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hop
     pooled = Pooled(np.array([0.2, 0.3, 0.4, 0.1]), draws.normal(size=shape), draws.random(shape))
     work = surrogate.Condensation(pooled, truth, hops, "matrix", 4, (0.1, 0.1), (10.0, 0.1), rng)
     x = work.features["X"].detach().double().requires_grad_()
-    links = work.linked(work.net, x.float()).detach().double().requires_grad_()
+    links = work.links_of(work.net, x.float()).detach().double().requires_grad_()
     around, parts = normalised(links), [x]
     for _ in range(hops):
         parts.append(around @ parts[-1])
@@ -126,9 +126,9 @@ def test_a_cycle_begins_with_the_predictor_and_weak_links_are_none(linking: str)
     links = [*range(10), *range(50, 60), 100] if linking == "predictor" else []
     assert learnt["net"] == links
     assert learnt["X"] == sorted({*range(101)} - {*links})
-    assert surrogate.kept(torch.tensor([0.005, 0.01, 0.02, 0.3])).tolist() == pytest.approx([0, 0, 0.02, 0.3])
+    assert surrogate.without_weak(torch.tensor([0.005, 0.01, 0.02, 0.3])).tolist() == pytest.approx([0, 0, 0.02, 0.3])
     x = torch.tensor([[3.0, 4.0], [8.0, 6.0], [-1.0, 0.0]])
-    torch.testing.assert_close(surrogate.alike({}, x), torch.tensor([[0, 0.96, 0], [0.96, 0, 0], [0, 0, 0]]))
+    torch.testing.assert_close(surrogate.dot_links({}, x), torch.tensor([[0, 0.96, 0], [0.96, 0, 0], [0, 0, 0]]))
 
 
 def test_a_surrogate_has_the_bytes_that_the_released_code_counts() -> None:

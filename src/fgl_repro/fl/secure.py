@@ -41,7 +41,7 @@ PRIME = 2**521 - 1
 """Shares are numbers below it."""
 KEY, SHARE, TAG = 32, 66, 16
 """Bytes of a key, of a share, and by how many a locked message is longer."""
-LEAST = 3
+FEWEST_CLIENTS = 3
 """Clients below which the sum tells one what another sent."""
 
 
@@ -147,10 +147,10 @@ class Session:
             raise UserError(
                 "method.secure=true needs the package cryptography: run pip install -c constraints.txt -e '.[secure]'"
             )
-        if clients < LEAST:
+        if clients < FEWEST_CLIENTS:
             raise UserError(
-                f"method.secure=true needs {LEAST} clients, not {clients}: of two, each knows from the sum what the "
-                "other has sent; raise partitioner.clients."
+                f"method.secure=true needs {FEWEST_CLIENTS} clients, not {clients}: of two, each knows from the sum "
+                "what the other has sent; raise partitioner.clients."
             )
         self.parties = [Party(k, clients) for k in range(clients)]
         self.publics = {party.number: party.public for party in self.parties}
@@ -181,10 +181,10 @@ class Session:
         here = np.isin(np.arange(count), list(self.out | new), invert=True)
         if new and here.sum() < majority(count):
             raise UserError(f"{count - here.sum()} of {count} clients dropped out: a majority must stay.")
-        if here.sum() < LEAST:
+        if here.sum() < FEWEST_CLIENTS:
             raise UserError(
-                f"{count - here.sum()} of {count} clients dropped out: {LEAST} must stay, since of two each knows from "
-                "the sum what the other has sent."
+                f"{count - here.sum()} of {count} clients dropped out: {FEWEST_CLIENTS} must stay, since of two each "
+                "knows from the sum what the other has sent."
             )
         sent = np.zeros(rows.shape, dtype=np.uint64)
         for party in (self.parties[k] for k in here.nonzero()[0]):

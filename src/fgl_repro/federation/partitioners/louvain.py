@@ -15,7 +15,7 @@ from fgl_repro.federation.partitioners import Partitioner
 
 DELTA = 20
 """By how many nodes pieces are smaller, and owners may grow larger, than S; at most half of S."""
-LEAST = 2
+SMALLEST_CLASS = 2
 """Nodes of each class that every owner should have."""
 
 
@@ -58,7 +58,7 @@ class Louvain(Partitioner):
         found = communities(graph, stream_seed("louvain", seed) % 2**32)
         for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
             part[nodes] = owner
-        return repaired(part, graph.labels, parts), f"{source}, {LEAST} nodes of each class"
+        return repaired(part, graph.labels, parts), f"{source}, {SMALLEST_CLASS} nodes of each class"
 
 
 @dataclass
@@ -121,10 +121,10 @@ def repaired(part: np.ndarray, labels: np.ndarray, parts: int) -> np.ndarray:
     for label in np.unique(labels):
         held = [np.flatnonzero((part == owner) & (labels == label)).tolist() for owner in range(parts)]
         for owner, own in enumerate(held):
-            if len(own) >= LEAST:
+            if len(own) >= SMALLEST_CLASS:
                 continue
             for donor in held:
-                if len(donor) > LEAST:
+                if len(donor) > SMALLEST_CLASS:
                     part[donor[-1]] = owner
                     own.append(donor.pop())
     return part

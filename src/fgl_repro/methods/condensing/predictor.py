@@ -62,9 +62,9 @@ class _Predicted(torch.autograd.Function):
         values = left.new_empty(pairs if pairs * second.shape[1] <= KEPT else 0, second.shape[1])
         kept = torch.split(values, rows * nodes) if len(values) else ()
         number = -(-nodes // rows)
-        mean = added((out.sum(0) for out in second_layer(left, right, second, rows, kept)), number) / pairs
+        mean = summed((out.sum(0) for out in second_layer(left, right, second, rows, kept)), number) / pairs
         pieces = centred(mean, kept or second_layer(left, right, second, rows))
-        inverse2 = (added(((out * out).sum(0) for out in pieces), number) / pairs + EPSILON).rsqrt()
+        inverse2 = (summed(((out * out).sum(0) for out in pieces), number) / pairs + EPSILON).rsqrt()
         scale2, half = gain2 * inverse2, last / 2
         found = left.new_empty(pairs, 1)
         again = kept or centred(mean, second_layer(left, right, second, rows))
@@ -164,7 +164,7 @@ class Sum:
         return self.parts[: self.count].sum(0)
 
 
-def added(parts: Iterable[Tensor], number: int) -> Tensor:
+def summed(parts: Iterable[Tensor], number: int) -> Tensor:
     """The sum of ``number`` tensors of one shape."""
     total = Sum(number)
     for part in parts:

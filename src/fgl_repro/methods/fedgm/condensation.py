@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CYCLE, LINKS = 20, 5
 """Of so many steps in turn, the first so many train the link predictor, the others the features."""
-MANY = 1_000_000
+MAP_FIRST_ABOVE = 1_000_000
 """Entries of a client's small graph's features above which they are mapped before they are propagated."""
 
 
@@ -139,7 +139,7 @@ class Condensation:
             if not of_links:  # no gradient is worked out that no step takes
                 net = {name: value.detach() for name, value in net.items()}
             small = Small(features, self.around(net, features), self.labels)
-            seen = small.mapped_first if features.numel() > MANY else small.data
+            seen = small.mapped_first if features.numel() > MAP_FIRST_ABOVE else small.data
             loss = distance(by_class(weights, seen, self.classes), target, self.weight)
             grads = list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True))
             last = loss.detach()

@@ -206,7 +206,7 @@ class OpFGL(Phased[State]):
         dropped = self.dropped(clients)
         sent, own = state.statistics.without(dropped), clients.world.class_counts.copy()
         own[dropped] = 0
-        labelled = np.where(own >= statistics.LEAST, own, 0)
+        labelled = np.where(own >= statistics.SMALLEST_CLASS, own, 0)
         trains = labelled.sum(0)
         if self.secure:
             session = secure.Session(clients.count)

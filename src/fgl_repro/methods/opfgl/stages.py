@@ -16,7 +16,7 @@ from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage, fine_tuning
 from fgl_repro.fl.steps import LocalStep, Loss, Step
 from fgl_repro.methods.opfgl.labels import distillation
-from fgl_repro.methods.opfgl.surrogate import FEW
+from fgl_repro.methods.opfgl.surrogate import ONE_THREAD_BELOW
 from fgl_repro.nn.ops import kl_divergence, log_likelihood
 from fgl_repro.nn.view import DeepView, Padded, View, Views
 
@@ -62,7 +62,7 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
         return torch.stack([F.cross_entropy(logits, small.labels) for logits in found])
 
     def steps(epochs: int, going: np.ndarray) -> Iterator[Step]:
-        with one_thread(len(small.labels) < FEW):  # until the last of them is taken
+        with one_thread(len(small.labels) < ONE_THREAD_BELOW):  # until the last of them is taken
             yield from (Step(None) for _ in range(epochs))
 
     rules = clients.protocol

@@ -13,7 +13,7 @@ from fgl_repro.nn.view import gcn_norm
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
 
-LEAST = 2
+SMALLEST_CLASS = 2
 """Nodes of a class below which a client sends nothing of it: a std needs two."""
 
 
@@ -38,7 +38,7 @@ class Statistics:
         features = stacked_hops(gcn_norm(graph.adjacency), graph.base.features[graph.node], hops, rows).astype(float)
         group = graph.owner[rows] * classes + labels
         count = np.bincount(group, minlength=clients * classes)
-        count = np.where(count >= LEAST, count, 0)
+        count = np.where(count >= SMALLEST_CLASS, count, 0)
         member = sp.csr_array((np.ones(len(rows)), (group, np.arange(len(rows)))), (clients * classes, len(rows)))
         some = np.maximum(count, 1)[:, None]
         mean = np.where(count[:, None] > 0, (member @ features).toarray() / some, 0)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
-LEAST = 0.01
+WEAKEST_LINK = 0.01
 """Links of no more than this weight are none."""
-FEW = 64
+ONE_THREAD_BELOW = 64
 """Surrogate nodes below which one thread is faster than two (measured: 7 to 42 nodes; two gain from 84 on)."""
 
 
@@ -99,9 +99,9 @@ class Condensation:
         self.features = {"X": torch.randn(1, len(labels), width, generator=rng)[0].to(device).requires_grad_()}
         self.net = {
             name: value.to(device).requires_grad_()
-            for name, value in beginning(linking, len(labels), width, hidden, rng).items()
+            for name, value in initial_links(linking, len(labels), width, hidden, rng).items()
         }
-        self.linked = LINKINGS[linking]
+        self.links_of = LINKINGS[linking]
         trained = zip((self.features, self.net), rates, strict=True)
         self.steps = [StackedAdam(part, rate) for part, rate in trained if part]
 
@@ -113,7 +113,7 @@ class Condensation:
             features = features.detach()
         else:
             net = {name: value.detach() for name, value in net.items()}
-        links = self.linked(net, features)
+        links = self.links_of(net, features)
         loss: Tensor = _Loss.apply(self, features, links)  # type: ignore[no-untyped-call]
         optimiser.step(list(torch.autograd.grad(loss, optimiser.params, materialize_grads=True)))
         return loss.detach()
@@ -155,7 +155,7 @@ class Condensation:
 
     def turn(self, first: int, last: int) -> Turn:
         """Iterations from ``first`` up to, not including, ``last``."""
-        with one_thread(len(self.labels) < FEW):
+        with one_thread(len(self.labels) < ONE_THREAD_BELOW):
             for number in range(first, last):
                 loss = self.iterate(number)
         return Turn({"loss": float(loss)})
@@ -164,43 +164,47 @@ class Condensation:
         """The graph as it is now."""
         with torch.no_grad():
             features = self.features["X"].detach()
-            return Surrogate(features, self.linked(self.net, features), self.labels)
+            return Surrogate(features, self.links_of(self.net, features), self.labels)
 
 
-def beginning(linking: str, nodes: int, width: int, hidden: int, rng: Generator) -> Params:
+def initial_links(linking: str, nodes: int, width: int, hidden: int, rng: Generator) -> Params:
     """What links are learnt with, before it is trained: a predictor, a matrix ``[M, M]``, or nothing."""
     if linking == "matrix":
         return {"links": torch.randn(nodes, nodes, generator=rng)}
     return predictor(width, hidden, rng) if linking == "predictor" else {}
 
 
-def linked(net: Params, features: Tensor) -> Tensor:
+def predictor_links(net: Params, features: Tensor) -> Tensor:
     """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``."""
-    return kept(predicted(net, features))
+    return without_weak(predicted(net, features))
 
 
-def free(net: Params, features: Tensor) -> Tensor:
+def matrix_links(net: Params, features: Tensor) -> Tensor:
     """Link weights ``[M, M]`` that are learnt themselves, as logits."""
-    return kept(apart(torch.sigmoid((net["links"] + net["links"].T) / 2)))
+    return without_weak(without_diagonal(torch.sigmoid((net["links"] + net["links"].T) / 2)))
 
 
-def alike(net: Params, features: Tensor) -> Tensor:
+def dot_links(net: Params, features: Tensor) -> Tensor:
     """Link weights ``[M, M]`` that are dot products of features of length 1; those below 0 are no links."""
     unit = F.normalize(features, dim=1)
-    return kept(apart(unit @ unit.T))
+    return without_weak(without_diagonal(unit @ unit.T))
 
 
-def apart(weight: Tensor) -> Tensor:
+def without_diagonal(weight: Tensor) -> Tensor:
     """Weights ``[M, M]`` without the diagonal."""
     return weight * (1 - torch.eye(len(weight), device=weight.device))
 
 
-def kept(weight: Tensor) -> Tensor:
+def without_weak(weight: Tensor) -> Tensor:
     """Weights ``[M, M]`` without those that are too small."""
-    return F.threshold(weight, LEAST, 0.0)
+    return F.threshold(weight, WEAKEST_LINK, 0.0)
 
 
-LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {"predictor": linked, "matrix": free, "dot": alike}
+LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {
+    "predictor": predictor_links,
+    "matrix": matrix_links,
+    "dot": dot_links,
+}
 
 
 def smoothness(features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:

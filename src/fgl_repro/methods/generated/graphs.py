@@ -59,10 +59,7 @@ class PseudoGraph:
 
     features: Tensor
     around: Tensor
-    named: Named = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "named", self.named or Named(self.around))
+    named: Named
 
     @staticmethod
     def of(features: Tensor, neighbours: int) -> PseudoGraph:
@@ -72,7 +69,7 @@ class PseudoGraph:
             near = (unit @ unit.T).fill_diagonal_(2.0).topk(neighbours).indices
             links = torch.zeros(len(near), len(near), device=near.device).scatter_(1, near, 1.0)
             around = normalised(torch.maximum(links, links.T).fill_diagonal_(0.0))
-        return PseudoGraph(features, around)
+        return PseudoGraph(features, around, Named(around))
 
     def moved(self, features: Tensor) -> PseudoGraph:
         """The same nodes and edges with other features."""
@@ -107,9 +104,8 @@ class PseudoGraph:
         nodes, device = len(self.features), self.features.device
 
         def first(weight: Tensor, bias: Tensor) -> Tensor:
-            wide = weight.transpose(0, 1).flatten(
-                1
-            )  # one product serves all; no copy where laid out as by side_by_side
+            # One product serves all; there is no copy where weights are laid out as by `side_by_side`.
+            wide = weight.transpose(0, 1).flatten(1)
             return (self.propagated @ wide).view(nodes, clients, -1).transpose(0, 1) + bias.unsqueeze(1)
 
         def second(values: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ class State:
         trains: Training nodes, bool ``[N]``.
         labels: Theirs one-hot, zeros elsewhere ``[N, C]``.
         degree: Of each node ``[N]``.
-        accepted: Clients whose models made up the mean of each client, in each round.
+        accepted: Number of clients whose models make up a client's mean: one number a round, the mean over clients.
     """
 
     view: View

@@ -13,7 +13,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.condensing import predictor
-from fgl_repro.methods.opfgl import labels, surrogate
+from fgl_repro.methods.opfgl import OpFGL, labels, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.ops import normalised
 from support import worlds
@@ -64,7 +64,7 @@ def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hop
     rng, draws, truth = torch_rng("loss", 0), np.random.default_rng(0), torch.tensor(labels)
     shape = 4, 5 * (hops + 1)
     pooled = Pooled(np.array([0.2, 0.3, 0.4, 0.1]), draws.normal(size=shape), draws.random(shape))
-    work = surrogate.Condensation(pooled, truth, hops, "matrix", 4, (0.1, 0.1), (10.0, 0.1), rng)
+    work = surrogate.Condensation(OpFGL(hops=hops, linking="matrix", align=10.0, smooth=0.1), pooled, truth, rng)
     x = work.features["X"].detach().double().requires_grad_()
     links = work.links_of(work.net, x.float()).detach().double().requires_grad_()
     around, parts = normalised(links), [x]
@@ -90,17 +90,10 @@ def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hop
 def test_condensation_comes_near_the_statistics_it_is_given(linking: str) -> None:
     rng = np.random.default_rng(0)
     pooled = Pooled(np.array([0.5, 0.3, 0.2]), rng.normal(size=(3, 12)), np.abs(rng.normal(size=(3, 12))))
+    method = OpFGL(linking=linking, links=16, lr_features=0.02, lr_links=0.01)
     for each in (1, 4):
-        work = surrogate.Condensation(
-            pooled,
-            torch.arange(3).repeat_interleave(each),
-            1,
-            linking,
-            16,
-            (0.02, 0.01),
-            (10.0, 0.1),
-            torch_rng("s", 0),
-        )
+        classes = torch.arange(3).repeat_interleave(each)
+        work = surrogate.Condensation(method, pooled, classes, torch_rng("s", 0))
         first = float(work.iterate(0))
         work.turn(1, 300)
         assert float(work.iterate(300)) < 0.5 * first
@@ -114,7 +107,8 @@ def test_condensation_comes_near_the_statistics_it_is_given(linking: str) -> Non
 def test_a_cycle_begins_with_the_predictor_and_weak_links_are_none(linking: str) -> None:
     """Ten iterations of fifty train the links, the others the features."""
     pooled = Pooled(np.array([0.5, 0.5]), np.ones((2, 6)), np.ones((2, 6)))
-    work = surrogate.Condensation(pooled, torch.arange(2), 1, linking, 4, (0.02, 0.01), (10.0, 0.1), torch_rng("s", 0))
+    method = OpFGL(linking=linking, links=4, lr_features=0.02, lr_links=0.01)
+    work = surrogate.Condensation(method, pooled, torch.arange(2), torch_rng("s", 0))
     learnt = {"net": [], "X": []}
     for number in range(101):
         before = [work.features["X"].detach().clone(), *(value.detach().clone() for value in work.net.values())]
@@ -146,8 +140,8 @@ def test_the_condensation_gets_what_the_options_say(
     said, numbers, real = {}, [], surrogate.Condensation
 
     def noted(*given: object) -> surrogate.Condensation:
-        said.update(zip(("pooled", "labels", "hops", "linking", "links", "rates", "weights"), given, strict=False))
-        work = real(*given)
+        said["work"] = work = real(*given)
+        said["method"], said["pooled"] = given[:2]
         once = work.iterate
         monkeypatch.setattr(work, "iterate", lambda number: numbers.append(number) or once(number))
         return work
@@ -166,9 +160,15 @@ def test_the_condensation_gets_what_the_options_say(
     assert not np.allclose(expected.std, other.std)
     for part in ("share", "mean", "std"):
         np.testing.assert_allclose(getattr(said["pooled"], part), getattr(expected, part))
-    assert [said[name] for name in ("hops", "linking", "links")] == [2, "predictor", 5]
-    assert said["rates"] == (0.3, 0.7)
-    assert said["weights"] == (3.0, 0.9)
+    assert said["method"] is config.method
+    work = said["work"]
+    assert (work.hops, work.links_of, work.net["W2"].shape) == (2, surrogate.predictor_links, (5, 5))
+    assert [step.lr for step in work.steps] == [0.3, 0.7]
+    assert [len(step.params) for step in work.steps] == [1, len(work.net)]
+    assert work.smooth == 0.9
+    has = work.labels.bincount(minlength=len(expected.share)) > 0
+    aligned = torch.from_numpy(3.0 * expected.share / expected.mean.shape[1]).float() * has
+    torch.testing.assert_close(work.means[:, 0], aligned)
     assert numbers == list(range(54))
 
 

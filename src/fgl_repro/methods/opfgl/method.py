@@ -249,16 +249,8 @@ class OpFGL(Phased[State]):
             size = int((pooled.share > 0).sum()) * 4 * (1 + 2 * pooled.mean.shape[1])
             returned = Returned(np.full(clients.count, size))
             yield Phase("download", 1, lambda *_: Turn(down=returned))
-        work = surrogate.Condensation(
-            pooled,
-            torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device),
-            self.hops,
-            self.linking,
-            self.links,
-            (self.lr_features, self.lr_links),
-            (self.align, self.smooth),
-            torch_rng("surrogate", clients.seed),
-        )
+        classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device)
+        work = surrogate.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
         cycle, total = surrogate.CYCLE, self.iterations + 1
 
         def turn(number: int, going: np.ndarray) -> Turn:

@@ -23,6 +23,7 @@ from fgl_repro.nn.ops import normalised
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
+    from fgl_repro.methods.opfgl.method import OpFGL
 
 CYCLE, LINKS = 50, 10
 """Of so many iterations in turn, the first so many train the link predictor, the others the features."""
@@ -64,45 +65,30 @@ class Condensation:
 
     Args:
         labels: Class of each surrogate node, ascending, int64 ``[M]``.
-        hops: Propagation depth h.
-        linking: Where links come from, one of ``LINKINGS``.
-        hidden: Width of the link predictor.
-        rates: Learning rates of features and link predictor.
-        weights: Of alignment and smoothness in the loss.
     """
 
-    def __init__(
-        self,
-        pooled: Pooled,
-        labels: Tensor,
-        hops: int,
-        linking: str,
-        hidden: int,
-        rates: tuple[float, float],
-        weights: tuple[float, float],
-        rng: Generator,
-    ) -> None:
+    def __init__(self, method: OpFGL, pooled: Pooled, labels: Tensor, rng: Generator) -> None:
         device = labels.device
-        self.labels, self.hops = labels, hops
+        self.labels, self.hops = labels, method.hops
         counts = torch.bincount(labels, minlength=len(pooled.share)).float()
         self.belongs = F.one_hot(labels, len(pooled.share)).float()
         self.mean, self.std, share = (
             torch.from_numpy(part).float().to(device) for part in (pooled.mean, pooled.std, pooled.share)
         )
-        width = self.mean.shape[1] // (hops + 1)
+        width = self.mean.shape[1] // (self.hops + 1)
         self.average, self.deviate = (
             self.belongs.T / least.clamp_min(1).unsqueeze(1) for least in (counts, counts - 1)
         )
-        self.means = (weights[0] * share * (counts > 0) / self.mean.shape[1]).unsqueeze(1)
+        self.means = (method.align * share * (counts > 0) / self.mean.shape[1]).unsqueeze(1)
         self.stds = self.means * (counts > 1).unsqueeze(1) if bool((counts > 1).any()) else None
-        self.smooth, self.loops = weights[1], torch.eye(len(labels), device=device)
+        self.smooth, self.loops = method.smooth, torch.eye(len(labels), device=device)
         self.features = {"X": torch.randn(1, len(labels), width, generator=rng)[0].to(device).requires_grad_()}
         self.net = {
             name: value.to(device).requires_grad_()
-            for name, value in initial_links(linking, len(labels), width, hidden, rng).items()
+            for name, value in initial_links(method.linking, len(labels), width, method.links, rng).items()
         }
-        self.links_of = LINKINGS[linking]
-        trained = zip((self.features, self.net), rates, strict=True)
+        self.links_of = LINKINGS[method.linking]
+        trained = (self.features, method.lr_features), (self.net, method.lr_links)
         self.steps = [StackedAdam(part, rate) for part, rate in trained if part]
 
     def iterate(self, number: int) -> Tensor:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
 
+from fgl_repro.core import registry
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import federate
@@ -45,3 +49,12 @@ def test_clients_that_share_nodes(name: str, variant: str, toy_graph: Graph) -> 
     training, metrics, _ = federate(make_config(name, variant), world, CPU)
     assert all(np.isfinite(training.curves["loss"]))
     assert metrics["seen_graph"]["last"]["counts"] == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()
+
+
+@pytest.mark.parametrize("name", registry.options("method"))
+def test_every_hyper_parameter_is_explained(name: str) -> None:
+    """Each stands in the list of attributes of its class, or of the class that it comes from."""
+    cls = registry.option("method", name)
+    lists = [base.__doc__.partition("Attributes:")[2] for base in cls.__mro__ if base.__doc__]
+    entries = re.findall(r"^ *((?:\w+, )*\w+): \S", "\n".join(lists), flags=re.MULTILINE)
+    assert {field.name for field in fields(cls)} <= {word for entry in entries for word in entry.split(", ")}

@@ -44,6 +44,11 @@ else:
 
 @dataclass
 class FedED(FedAvg[None]):
+    """Attributes:
+    lam: Weight of the distillation on vacant classes.
+    suppression: Weight of L_logit; of ``fedvls`` alone.
+    """
+
     name: ClassVar[str] = "feded"
     display: ClassVar[str] = "FedED"
     units: ClassVar[tuple[str, ...]] = ("node",)

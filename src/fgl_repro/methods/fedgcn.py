@@ -110,6 +110,10 @@ class HaloInputs(Inputs):
 
 @dataclass
 class FedGCN(FedAvg[None]):
+    """Attributes:
+    hops: Layers, 0 to 2, in which clients see neighbours at other clients.
+    """
+
     name: ClassVar[str] = "fedgcn"
     display: ClassVar[str] = "FedGCN"
     units: ClassVar[tuple[str, ...]] = ("node",)

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class FedNTD(FedAvg[None]):
+    """Attributes:
+    beta: Weight of the distillation.
+    tau: Its temperature.
+    """
+
     name: ClassVar[str] = "fedntd"
     display: ClassVar[str] = "FedNTD"
     units: ClassVar[tuple[str, ...]] = ("node",)

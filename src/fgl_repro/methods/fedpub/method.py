@@ -92,6 +92,15 @@ class State:
 
 @dataclass
 class FedPub(Method[State]):
+    """Attributes:
+    tau: Sharpness of the softmax over similarities: the larger, the fewer clients a mean is of.
+    l1: Weight of the masks' L1 norm (paper), and the size below which evaluation cuts an entry of a mask.
+    l2: Weight of the squared distance to the received weights (paper).
+    similarity: What similarity is the cosine of: ``function``, ``parameter``, ``gradient``, ``updates`` or ``label``.
+    random_graph: What functional embeddings are of: a random ``sbm``, ``er`` or ``one``, or own graphs (``feature``).
+    masks: Whether weights have masks.
+    """
+
     name: ClassVar[str] = "fedpub"
     display: ClassVar[str] = "FED-PUB"
     units: ClassVar[tuple[str, ...]] = ("node", "graph")

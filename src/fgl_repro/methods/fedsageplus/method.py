@@ -83,6 +83,21 @@ class State:
 
 @dataclass
 class FedSagePlus(FedAvg[State]):
+    """Attributes:
+    hidden: Share h of its nodes that a client hides.
+    num_pred: Generated neighbours P that a node has at most.
+    nodes: Nodes of an epoch's sample (paper).
+    warmup: Epochs on (5) alone, before term (6).
+    generator_epochs: Epochs with term (6); of LocSage+ and with ``shared`` on (5), too.
+    generator_lr, generator_decay: Learning rate and weight decay of the generators.
+    generator_dropout: Of encoder, fGen and inner classifier.
+    alpha: Weight of term (6) in L^f.
+    a, b, c: Weights of L^d, L^f and L^c.
+    encoder, latent: Widths of the encoder's two layers; the second is that of z.
+    fgen_inner, fgen_outer: Widths of fGen's two hidden layers.
+    shared: Whether all clients have one generator.
+    """
+
     name: ClassVar[str] = "fedsageplus"
     display: ClassVar[str] = "FedSage+"
     units: ClassVar[tuple[str, ...]] = ("node",)

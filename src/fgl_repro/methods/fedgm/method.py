@@ -11,6 +11,8 @@ server trains a GCN on the union of all small graphs, which comes down. In each 
 clients send gradients by class of their own graphs at these, the server takes one step of the same loss on X' and
 trains again. With one round this is FedGM as O-pFGL has it, with the fine-tuning that the protocol says. Phases:
 ``condensation`` (a turn is a client), ``upload``, ``download``, then a round in which nobody trains.
+Clients are worked out one after the other, since what is matched are gradients of every class, not of one loss a
+client, of graphs whose sizes differ.
 
 Variants:
     release  first features of the small graph lie in the order of class numbers, labels rare classes first, so that

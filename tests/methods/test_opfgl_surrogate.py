@@ -13,7 +13,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.condensing import predictor
-from fgl_repro.methods.opfgl import OpFGL, labels, surrogate
+from fgl_repro.methods.opfgl import OpFGL, condensation, labels, surrogate
 from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
 from fgl_repro.nn.ops import normalised
 from support import worlds
@@ -48,7 +48,7 @@ def test_links_are_those_of_a_network_on_all_pairs(piece: int, kept: int, monkey
     logits = torch.func.functional_call(plain, weights, (pairs,)).view(7, 7)
     expected = torch.sigmoid((logits + logits.T) / 2) * (1 - torch.eye(7))
     expected = torch.where(expected < 0.01, 0, expected)
-    found, weigh = surrogate.predictor_links(net, x), torch.randn(7, 7, generator=rng)
+    found, weigh = condensation.predictor_links(net, x), torch.randn(7, 7, generator=rng)
     torch.testing.assert_close(found, expected)
     ours, theirs = (
         torch.autograd.grad((links * weigh).sum(), list(leaves.values()), materialize_grads=True)
@@ -64,7 +64,7 @@ def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hop
     rng, draws, truth = torch_rng("loss", 0), np.random.default_rng(0), torch.tensor(labels)
     shape = 4, 5 * (hops + 1)
     pooled = Pooled(np.array([0.2, 0.3, 0.4, 0.1]), draws.normal(size=shape), draws.random(shape))
-    work = surrogate.Condensation(OpFGL(hops=hops, linking="matrix", align=10.0, smooth=0.1), pooled, truth, rng)
+    work = condensation.Condensation(OpFGL(hops=hops, linking="matrix", align=10.0, smooth=0.1), pooled, truth, rng)
     x = work.features["X"].detach().double().requires_grad_()
     links = work.links_of(work.net, x.float()).detach().double().requires_grad_()
     around, parts = normalised(links), [x]
@@ -93,7 +93,7 @@ def test_condensation_comes_near_the_statistics_it_is_given(linking: str) -> Non
     method = OpFGL(linking=linking, links=16, lr_features=0.02, lr_links=0.01)
     for each in (1, 4):
         classes = torch.arange(3).repeat_interleave(each)
-        work = surrogate.Condensation(method, pooled, classes, torch_rng("s", 0))
+        work = condensation.Condensation(method, pooled, classes, torch_rng("s", 0))
         first = float(work.iterate(0))
         work.turn(1, 300)
         assert float(work.iterate(300)) < 0.5 * first
@@ -108,7 +108,7 @@ def test_a_cycle_begins_with_the_predictor_and_weak_links_are_none(linking: str)
     """Ten iterations of fifty train the links, the others the features."""
     pooled = Pooled(np.array([0.5, 0.5]), np.ones((2, 6)), np.ones((2, 6)))
     method = OpFGL(linking=linking, links=4, lr_features=0.02, lr_links=0.01)
-    work = surrogate.Condensation(method, pooled, torch.arange(2), torch_rng("s", 0))
+    work = condensation.Condensation(method, pooled, torch.arange(2), torch_rng("s", 0))
     learnt = {"net": [], "X": []}
     for number in range(101):
         before = [work.features["X"].detach().clone(), *(value.detach().clone() for value in work.net.values())]
@@ -120,9 +120,11 @@ def test_a_cycle_begins_with_the_predictor_and_weak_links_are_none(linking: str)
     links = [*range(10), *range(50, 60), 100] if linking == "predictor" else []
     assert learnt["net"] == links
     assert learnt["X"] == sorted({*range(101)} - {*links})
-    assert surrogate.without_weak(torch.tensor([0.005, 0.01, 0.02, 0.3])).tolist() == pytest.approx([0, 0, 0.02, 0.3])
+    assert condensation.without_weak(torch.tensor([0.005, 0.01, 0.02, 0.3])).tolist() == pytest.approx(
+        [0, 0, 0.02, 0.3]
+    )
     x = torch.tensor([[3.0, 4.0], [8.0, 6.0], [-1.0, 0.0]])
-    torch.testing.assert_close(surrogate.dot_links({}, x), torch.tensor([[0, 0.96, 0], [0.96, 0, 0], [0, 0, 0]]))
+    torch.testing.assert_close(condensation.dot_links({}, x), torch.tensor([[0, 0.96, 0], [0.96, 0, 0], [0, 0, 0]]))
 
 
 def test_a_surrogate_has_the_bytes_that_the_released_code_counts() -> None:
@@ -137,16 +139,16 @@ def test_the_condensation_gets_what_the_options_say(
 ) -> None:
     """Statistics of labelled and of reliable nodes, pooled as the variant has it, and each number in its place."""
     world = worlds.build("plain", toy_graph, "random", 3)  # all have all classes: the variants differ in every one
-    said, numbers, real = {}, [], surrogate.Condensation
+    said, numbers, real = {}, [], condensation.Condensation
 
-    def noted(*given: object) -> surrogate.Condensation:
+    def noted(*given: object) -> condensation.Condensation:
         said["work"] = work = real(*given)
         said["method"], said["pooled"] = given[:2]
         once = work.iterate
         monkeypatch.setattr(work, "iterate", lambda number: numbers.append(number) or once(number))
         return work
 
-    monkeypatch.setattr(surrogate, "Condensation", noted)
+    monkeypatch.setattr(condensation, "Condensation", noted)
     own = {"hops": 2, "links": 5, "lr_features": 0.3, "lr_links": 0.7, "align": 3.0, "smooth": 0.9, "iterations": 53}
     config = make_config(
         "opfgl", variant, **{f"method.{n}": v for n, v in own.items()}, **{"method.confidence": 0.5, "method.degree": 0}
@@ -162,7 +164,7 @@ def test_the_condensation_gets_what_the_options_say(
         np.testing.assert_allclose(getattr(said["pooled"], part), getattr(expected, part))
     assert said["method"] is config.method
     work = said["work"]
-    assert (work.hops, work.links_of, work.net["W2"].shape) == (2, surrogate.predictor_links, (5, 5))
+    assert (work.hops, work.links_of, work.net["W2"].shape) == (2, condensation.predictor_links, (5, 5))
     assert [step.lr for step in work.steps] == [0.3, 0.7]
     assert [len(step.params) for step in work.steps] == [1, len(work.net)]
     assert work.smooth == 0.9

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from fgl_repro.methods.opfgl.statistics import Pooled, Statistics
     from fgl_repro.methods.opfgl.surrogate import Surrogate
 
-labels, statistics, surrogate, stages = (
-    lazy(f"fgl_repro.methods.opfgl.{name}") for name in ("labels", "statistics", "surrogate", "stages")
+labels, statistics, condensation, stages = (
+    lazy(f"fgl_repro.methods.opfgl.{name}") for name in ("labels", "statistics", "condensation", "stages")
 )
 secure = lazy("fgl_repro.fl.secure")
 
@@ -250,8 +250,8 @@ class OpFGL(Phased[State]):
             returned = Returned(np.full(clients.count, size))
             yield Phase("download", 1, lambda *_: Turn(down=returned))
         classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device)
-        work = surrogate.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
-        cycle, total = surrogate.CYCLE, self.iterations + 1
+        work = condensation.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
+        cycle, total = condensation.CYCLE, self.iterations + 1
 
         def turn(number: int, going: np.ndarray) -> Turn:
             done: Turn = work.turn(number * cycle, min((number + 1) * cycle, total))

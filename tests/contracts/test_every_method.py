@@ -51,10 +51,7 @@ def test_clients_that_share_nodes(name: str, variant: str, toy_graph: Graph) -> 
     assert metrics["seen_graph"]["last"]["counts"] == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()
 
 
-UNEXPLAINED = pytest.param("fedprox", marks=pytest.mark.xfail(reason="its mu is explained in its card alone"))
-
-
-@pytest.mark.parametrize("name", [UNEXPLAINED, *(name for name in registry.options("method") if name != "fedprox")])
+@pytest.mark.parametrize("name", registry.options("method"))
 def test_every_hyper_parameter_is_explained(name: str) -> None:
     """Each stands in the list of attributes of its class, or of the class that it comes from."""
     cls = registry.option("method", name)

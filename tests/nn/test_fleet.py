@@ -120,5 +120,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(world: World) -> None:
         config_of("local", ["auto"])
     with pytest.raises(UserError, match=r"model\.width does not exist"):
         config_of("local", ["gat width=3"])
+    with pytest.raises(UserError, match=r"model\.models has 'gcn2 hidden=x', whose values no gcn2 takes"):
+        config_of("local", ["gcn2 hidden=x"])
+    with pytest.raises(UserError, match="model  does not exist"):
+        config_of("local", [""])
     with pytest.raises(UserError, match="4 architectures: give partitioner"):
         federate(config_of("local", ["sgc"] * 4), world, CPU)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class FedProx(FedAvg[None]):
+    """Attributes:
+    mu: Weight of the proximal term.
+    """
+
     name: ClassVar[str] = "fedprox"
     display: ClassVar[str] = "FedProx"
     least: ClassVar[dict[str, float]] = {"mu": 0}

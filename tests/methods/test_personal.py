@@ -44,8 +44,9 @@ def test_fedrep_trains_the_classifier_first() -> None:
     assert set(start) - set(sent) == head
     for name in head:
         torch.testing.assert_close(after[name], joint[name])
-    moved = [name for name in sent if not torch.equal(start[name], joint[name])]
-    assert moved
+    # biases before a batch norm move by rounding alone, and by the same on some processors
+    moved = [name for name in sent if (start[name] - joint[name]).abs().max() > 1e-6]
+    assert {"W1", "inner_W2", "W2"} <= set(moved)
     assert all(not torch.equal(after[name], joint[name]) for name in moved)
 
 

@@ -65,7 +65,10 @@ FURTHER: dict[str, tuple[str, dict[str, Any], int]] = {
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    """On Intel's processors MKL sums in an order that hangs on where in memory a tensor lies, unless told not to."""
+    spawn = multiprocessing.get_context("spawn")
+    with pytest.MonkeyPatch.context() as patch, ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        patch.setenv("MKL_CBWR", "COMPATIBLE")
         yield pool
 
 

@@ -338,7 +338,7 @@ def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
     }
     theirs = {name: line[name] for name in ("paper_mean", "paper_std", "note")}
     beside = {"gap": line[f"{at}_points"], "half": line[f"{at}_half"]}
-    beside["verdict"] = line[f"{at}_silent"] or line[f"{at}_judgement"]
+    beside["verdict"] = line[f"{at}_silent"] or line[f"{at}_verdict"]
     head = {name: line[name] for name in HEAD}
     return head | {"selection": at, "draws": line["draws"]} | ours | theirs | beside
 

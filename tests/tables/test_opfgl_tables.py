@@ -42,7 +42,7 @@ def test_scores_of_a_rare_class(store: RecordStore) -> None:
     assert [float(found[2, metric]["value"]) for metric in ("f1_class", "recall", "precision")] == [0, 0, 0]
     assert all(row["printed"] for row in content.rows)
     assert (content.done, content.wanted) == (6, 6 * len(spec.rows))
-    assert {key: row["judgement"] for key, row in found.items()} == {
+    assert {key: row["verdict"] for key, row in found.items()} == {
         (1, "f1_class"): "within the spread",
         (1, "recall"): "differs",
         (1, "precision"): "within the spread",

@@ -62,7 +62,7 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
     said = verdicts(found)
     told = [
         {"gap": decimal(each.gap, 2), "half": decimal(each.half, 2), "p": decimal(each.p, 4)}
-        | {"judgement": verdict, "silent": each.silent}
+        | {"verdict": verdict, "silent": each.silent}
         for each, verdict in zip(found, said, strict=True)
     ]
     rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, told, strict=True)]

@@ -62,8 +62,8 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     that were looked at when settings were chosen and for others; agreement by the old rule; median tau of the columns.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
-    at = {id(line): line[f"{line['printed_selection']}_judgement"] for line in once}
-    old = [line[f"{line['printed_selection']}_verdict"] for line in once]
+    at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}
+    old = [line[f"{line['printed_selection']}_old_rule"] for line in once]
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
@@ -96,7 +96,7 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out, once = [], speaking(table)
-    verdict = {selection: judged(table, selection) for selection in ROUNDS}
+    at_round = {selection: judged(table, selection) for selection in ROUNDS}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
         row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
@@ -110,10 +110,10 @@ def rows(table: Grid) -> list[dict[str, Any]]:
             gap = difference(theirs, ours)
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
             row |= {f"{selection}_points": decimal(gap.points, 2), f"{selection}_stds": decimal(gap.stds, 2)}
-            row[f"{selection}_verdict"] = gap.verdict
-            shown, judgement = verdict[selection][cell]
+            row[f"{selection}_old_rule"] = gap.old_rule
+            shown, verdict = at_round[selection][cell]
             row |= {f"{selection}_half": decimal(shown.half, 2), f"{selection}_p": decimal(shown.p, 4)}
-            row |= {f"{selection}_judgement": judgement, f"{selection}_silent": shown.silent}
+            row |= {f"{selection}_verdict": verdict, f"{selection}_silent": shown.silent}
         out.append(row)
     return out
 
@@ -129,11 +129,11 @@ def _printed(theirs: Reference | None) -> Stat | None:
 
 
 def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]) -> list[str]:
-    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, verdict by the old rule."""
-    shown, judgement = found
-    old = difference(reference.of(cell), table.results[cell].at(selection))
+    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, what the old rule says."""
+    shown, verdict = found
+    gap = difference(reference.of(cell), table.results[cell].at(selection))
     half = "" if shown.half is None else f"± {shown.half:.1f}"
-    return [signed(old.points), half, judgement if not shown.silent else shown.silent, old.verdict]
+    return [signed(gap.points), half, shown.silent or verdict, gap.old_rule]
 
 
 def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged) -> str:

@@ -73,7 +73,7 @@ def _cell(line: Words, own: Words, scale: int, runs: Runs) -> dict[str, Any]:
         **{"paper": _number(line["paper_mean"], scale), "paper_std": _number(line["paper_std"], scale)},
         **{"suspect": line["suspect"] == "1", "note": line["note"], "fitted": line["fitted"] == "1"},
         **{"gap": _number(line[f"{at}_points"]), "half": _number(line[f"{at}_half"])},
-        **{"verdict": line[f"{at}_judgement"], "why": line[f"{at}_silent"], "old": line[f"{at}_verdict"]},
+        **{"verdict": line[f"{at}_verdict"], "why": line[f"{at}_silent"], "old": line[f"{at}_old_rule"]},
         **{"keys": keys, "files": runs.files(keys)},
     }
 

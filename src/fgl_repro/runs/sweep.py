@@ -14,7 +14,7 @@ from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.crew import Crew
 from fgl_repro.runs.launchers.hiring import LOCAL, Launcher
-from fgl_repro.runs.progress import PRIOR, Progress, features
+from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
@@ -58,7 +58,7 @@ def brief(identity: dict[str, Any]) -> str:
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
-    """One job a distinct key, cheap data sets first, the runs of one data set together (workers cache it).
+    """One job a distinct key, small data sets first, the runs of one data set together (workers cache it).
 
     Where two configs have one key, the one that keeps all curves stands.
     """
@@ -70,7 +70,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 
     def order(job: Job) -> tuple[Any, ...]:
         dataset, world, method, clients = features(job.identity)
-        return PRIOR.get(dataset, 30.0), dataset, world, clients, method, job.identity["seed"], job.key
+        return guess(dataset), dataset, world, clients, method, job.identity["seed"], job.key
 
     return sorted(jobs.values(), key=order)
 

@@ -88,7 +88,7 @@ def test_both_rounds_are_compared(filled: tables.Grid) -> None:
 
 def test_beside_the_paper(filled: tables.Grid) -> None:
     panel = filled.spec.panels[2]
-    lines = compare.beside(filled, panel, "computers", 3, compare.judged(filled, filled.selection)).splitlines()
+    lines = compare.beside(filled, panel, "computers", 3, compare.verdicts_of(filled, filled.selection)).splitlines()
     assert len(lines) == 2 + 5
     assert [x.strip() for x in lines[2].strip("|").split("|")] == [
         "Local",

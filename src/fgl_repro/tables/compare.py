@@ -30,11 +30,11 @@ from fgl_repro.tables.verdict import (
 
 HEADS = ("cells", *VERDICTS, "reproduced of told", "looked at", "not looked at", "old rule", "tau")
 
-Judged = Mapping[Cell, tuple[Evidence, str]]
+CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 """Evidence and verdict of cells."""
 
 
-def judged(table: Grid, selection: str) -> Judged:
+def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
     """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found = {}
     for cell, result in table.results.items():
@@ -96,7 +96,7 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out, once = [], speaking(table)
-    at_round = {selection: judged(table, selection) for selection in ROUNDS}
+    at_round = {selection: verdicts_of(table, selection) for selection in ROUNDS}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
         row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
@@ -136,7 +136,7 @@ def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]
     return [signed(gap.points), half, shown.silent or verdict, gap.old_rule]
 
 
-def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged) -> str:
+def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVerdicts) -> str:
     """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints."""
     selection, form = table.selection, table.spec.format_of(panel)
     body = []
@@ -182,7 +182,7 @@ def markdown(table: Grid) -> str:
         _column_grid(table),
         "## By cell",
     ]
-    found = {selection: judged(table, selection) for selection in ROUNDS}
+    found = {selection: verdicts_of(table, selection) for selection in ROUNDS}
     for panel in spec.panels:
         blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
@@ -197,7 +197,7 @@ def screen(table: Grid) -> str:
         f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, "
         f"{spec.measure}, seeds {', '.join(map(str, spec.seeds))}"
     ]
-    found = judged(table, table.selection)
+    found = verdicts_of(table, table.selection)
     for panel, at in product(spec.panels, spec.places):
         if text := beside(table, panel, *at, found):
             blocks += [f"{panel.title}, {place(*at)}", text]
@@ -251,7 +251,7 @@ def _column_grid(table: Grid) -> str:
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
 
 
-def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
+def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, CellVerdicts]) -> str:
     form = table.spec.format_of(panel)
     body = []
     for cell in (cell for cell in table.results if cell.panel == panel):

@@ -113,7 +113,7 @@ def report(table: Grid, entity: str, project: str) -> Report:
 
     spec = table.spec
     blocks: list[Any] = [v2.P(text) for text in filter(None, (spec.note, spec.blank))]
-    found = compare.judged(table, table.selection)
+    found = compare.verdicts_of(table, table.selection)
     for dataset, clients in spec.places:
         beside = {panel: compare.beside(table, panel, dataset, clients, found) for panel in spec.panels}
         if not any(beside.values()):

@@ -95,7 +95,8 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
     path = yaml_files("method").get(name)
     given = OmegaConf.to_container(OmegaConf.load(path)) if path is not None else {}
     assert isinstance(given, dict)
-    told, body = meanings(kind), []
+    told = meanings(kind)
+    body: list[list[object]] = []
     for field in fields(kind):
         default = given.get(field.name, "" if field.default is MISSING else field.default)
         shown = f"`{default!r}`" if default != "" else ""

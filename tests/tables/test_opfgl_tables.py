@@ -14,7 +14,7 @@ from scipy.stats import linregress
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact
 from fgl_repro.tables.entries import Cell
-from fgl_repro.tables.kinds import growth
+from fgl_repro.tables.kinds import costs, growth
 from fgl_repro.tables.load import load
 from support import helpers
 
@@ -83,6 +83,10 @@ def test_costs_are_swept_around_a_middle() -> None:
     values = [tuple(row.overrides[axis] for axis in SWEPT) for row in rows]
     assert len(set(values)) == len(values) == 10
     assert all(sum(v != m for v, m in zip(each, (10000, 10, 100), strict=True)) <= 1 for each in values)
+
+
+def test_every_quantity_has_a_unit() -> None:
+    assert costs.UNITS.keys() == costs.QUANTITIES.keys()
 
 
 def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) -> None:

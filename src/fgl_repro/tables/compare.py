@@ -145,9 +145,10 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVer
         ours, status = result.at(selection), result.status
         text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(status, "")
         text = " ".join(filter(None, (text, result.to_run)))
-        line = _beside(table, cell, selection, found[cell])
-        line[2:] = line[2:] if status in ("complete", "partial") else [status, status]
-        body.append([cell.row.label, text, paper_number(reference.of(cell), form), *line])
+        gap, half, *words = _beside(table, cell, selection, found[cell])
+        if status not in ("complete", "partial"):
+            words = [status, status]
+        body.append([cell.row.label, text, paper_number(reference.of(cell), form), gap, half, *words])
     heads = ["method", "ours (seeds)", "paper", "diff", "interval", "verdict", "old rule"]
     return grid_text(heads, body) if body else ""
 

@@ -19,15 +19,13 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import likeness, measure
-from fgl_repro.fl.phase import Report
+from fgl_repro.fl.phase import Curves, Report
 from fgl_repro.fl.rounds import Training, train
 from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import View, Views
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
-
-Curves = dict[str, list[float]]
 
 
 @dataclass

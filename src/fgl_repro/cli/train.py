@@ -58,11 +58,11 @@ def obtain(
     name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
     mirror = config.logger.mode if live else "disabled"
     with RunProgress(name, config.runtime.progress) as bar:
-        verdict = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
-    record = None if verdict == "busy" else store.load(key)
+        ending = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
+    record = None if ending == "busy" else store.load(key)
     if record is None:
         raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
-    return record, verdict == "done"
+    return record, ending == "done"
 
 
 def try_out(candidate: tuning.Choice, known: Source, compute: Callable[[], object]) -> None:

@@ -137,17 +137,17 @@ class _Sweep:
         self._progress.close()
 
     def _settle(self, job: Job, answer: Answer) -> None:
-        if answer.verdict == "busy":
+        if answer.ending == "busy":
             self.foreign.append(job)
             return
-        if answer.verdict == "done" or (answer.verdict == "died" and self._is_done(job)):
+        if answer.ending == "done" or (answer.ending == "died" and self._is_done(job)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
-        elif answer.verdict == "recorded":
+        elif answer.ending == "recorded":
             self.summary.elsewhere += 1
         else:
-            if answer.verdict == "died":  # and could not say so itself
+            if answer.ending == "died":  # and could not say so itself
                 with suppress(OSError):
                     self._store.save_failed(note_of(job.config).changed(error=answer.sentence))
             self.summary.failed.append((label(job.identity), answer.sentence))

@@ -16,6 +16,8 @@ from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
 from fgl_repro.tables.spec import TableSpec
 
+TELLS_ERRORS = True
+
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Long and paper-shaped CSV, the page at both rounds, the comparison as CSV and page; ranks of added rows."""

@@ -29,6 +29,8 @@ from fgl_repro.tables.spec import TableSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TELLS_ERRORS = True
+
 NOT_YET = "Ranks need two columns in which at least three methods have every split; there are not as many yet."
 
 

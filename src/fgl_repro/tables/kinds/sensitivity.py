@@ -28,6 +28,8 @@ from fgl_repro.tables.swept import rows_by_line, swept
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TELLS_ERRORS = True
+
 Results = dict[Cell, Result]
 
 

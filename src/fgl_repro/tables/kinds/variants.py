@@ -17,6 +17,8 @@ from fgl_repro.tables.entries import Cell, Panel, place
 from fgl_repro.tables.results import ROUNDS, Stat, cell_text, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
+TELLS_ERRORS = True
+
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Rows of the table across, columns of the panels down, and below them each row's mean distance from print."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from fgl_repro.cli.train import summary
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import NAMES, printed_as
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.summary import summary
 from fgl_repro.tables import agreement, artifact, compare, entries, findings, reference, report, verdict
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import ranks

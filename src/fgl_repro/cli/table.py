@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import completion, exit_status, mirror, request, site
+from fgl_repro.cli import completion, exit_status, request, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.folders import RECORDS, default_records
-from fgl_repro.runs.launchers.hiring import Launcher
+from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
@@ -259,12 +259,12 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
-    print(mirror.push(args, _watched))
+    print(to_wandb.push(args, _watched))
     return 0
 
 
 def _dashboard(args: argparse.Namespace) -> int:
-    print("Written:", ", ".join(map(str, mirror.dashboard(args))))
+    print("Written:", ", ".join(map(str, to_wandb.dashboard(args))))
     return 0
 
 

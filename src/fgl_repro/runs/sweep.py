@@ -12,8 +12,8 @@ from typing import Any
 
 from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
-from fgl_repro.runs.launchers.crew import Crew
-from fgl_repro.runs.launchers.hiring import LOCAL, Launcher
+from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
+from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
@@ -102,7 +102,7 @@ def run_all(
     if not missing:
         return Summary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
-    sweep = _Sweep(missing, store, launcher.hire(jobs, len(missing), store, execute))
+    sweep = _Sweep(missing, store, launcher.start(jobs, len(missing), store, execute))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
         sweep.work()
@@ -116,24 +116,24 @@ def run_all(
 class _Sweep:
     """State of ``run_all``: jobs waiting, jobs that other shells do, those who do ours."""
 
-    def __init__(self, jobs: list[Job], store: RecordStore, crew: Crew) -> None:
+    def __init__(self, jobs: list[Job], store: RecordStore, workers: Workers) -> None:
         self.pending = deque(jobs)
         self.foreign: list[Job] = []
         self.summary = Summary()
-        self._store, self._crew, self._costs = store, crew, store.costs
+        self._store, self._workers, self._costs = store, workers, store.costs
         self._progress = Progress(len(jobs))
         self._looked = 0.0
 
     def work(self) -> None:
-        while self.pending or self.foreign or self._crew.running():
-            self._crew.assign(self.pending)
-            for job, answer in self._crew.listen():
+        while self.pending or self.foreign or self._workers.running():
+            self._workers.assign(self.pending)
+            for job, answer in self._workers.listen():
                 self._settle(job, answer)
             self._look_around()
             self._report()
 
     def close(self) -> None:
-        self._crew.close()
+        self._workers.close()
         self._progress.close()
 
     def _settle(self, job: Job, answer: Answer) -> None:
@@ -173,7 +173,7 @@ class _Sweep:
         now = time.monotonic()
         left = sum(self._costs.seconds(job.identity) for job in [*self.pending, *self.foreign])
         names = [f"{label(job.identity)} (another shell)" for job in self.foreign[:1]]
-        for task in self._crew.running():
+        for task in self._workers.running():
             expected, at = self._costs.seconds(task.job.identity), task.round
             if task.since is None:
                 left += expected
@@ -181,4 +181,4 @@ class _Sweep:
             spent = now - task.since
             left += spent * (at.total - at.done) / at.done if at is not None else max(expected - spent, spent / 2)
             names.insert(0, f"{brief(task.job.identity)}{'' if at is None else f' {at.done}/{at.total}'}")
-        self._progress.tick(", ".join(names), left / self._crew.size)
+        self._progress.tick(", ".join(names), left / self._workers.size)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.crew import Crew
 from fgl_repro.runs.launchers.processes import Processes
+from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.store import RecordStore
 
 NEEDED = {"local": "", "ray": "ray", "slurm": "submitit", "submitit_local": "submitit"}
@@ -37,8 +37,8 @@ class Launcher:
         if self.slurm and NEEDED[self.name] != "submitit":
             raise UserError("--slurm is for --launcher slurm: give that with it.")
 
-    def hire(self, jobs: int | None, most: int, store: RecordStore, execute: str) -> Crew:
-        """Those who do ``most`` runs, ``jobs`` at a time (None: one, or what the engine has room for).
+    def start(self, jobs: int | None, most: int, store: RecordStore, execute: str) -> Workers:
+        """Start workers for ``most`` runs, ``jobs`` at a time (None: one, or what the engine has room for).
 
         Raises:
             UserError: The engine is not installed, or cannot be reached.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair, compared, shown
+from fgl_repro.tables.printed_pairs import Pair, compared, shown
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.verdict import DIFFERS, LEVEL, NOTHING, REPRODUCED, WITHIN
 

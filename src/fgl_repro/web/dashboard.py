@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.config import unchecked
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report
     from wandb_workspaces.workspaces import Workspace
 
-INSTALL = 'pip install -c constraints.txt -e ".[dashboards]"'
 ROW = "row"
 """Entry of a logged run's config by which runs of one row are grouped: method and variant."""
 SPREAD = ("lowest", "highest")
@@ -40,7 +40,7 @@ def check() -> None:
         UserError: It says how to install it.
     """
     if find_spec("wandb_workspaces") is None:
-        raise UserError(f"dashboards need the package wandb-workspaces, which is not installed: {INSTALL}.")
+        raise missing("wandb-workspaces", "dashboards", "a dashboard")
 
 
 def _asked(spec: TableSpec) -> list[tuple[str, str]]:

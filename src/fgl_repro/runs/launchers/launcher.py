@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import missing
 from fgl_repro.runs.launchers.processes import Processes
 from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.store import RecordStore
@@ -45,8 +46,7 @@ class Launcher:
         """
         jobs = jobs and max(1, min(jobs, most))
         if (package := NEEDED[self.name]) and find_spec(package) is None:
-            line = "pip install -c constraints.txt -e '.[launchers]'"
-            raise UserError(f"--launcher {self.name} needs the package {package}, which is not installed: {line}.")
+            raise missing(package, "launchers", f"--launcher {self.name}")
         if self.name == "local":
             return Processes(jobs or 1, store, execute)
         if self.name == "ray":

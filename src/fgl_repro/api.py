@@ -327,7 +327,7 @@ def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> 
     curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
     source = next((paper for paper, runs in folders.everything_published().items() if record.key in runs), LOCAL)
     source = LOCAL if folders.store.path(record.key).exists() else source
-    return Run(record, curves, source, probe, tables.ROUND[selection])
+    return Run(record, curves, source, probe, tables.SELECTION_OF[selection])
 
 
 def _printed(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -278,8 +278,8 @@ def test_several_rows_keep_their_names_when_they_are_swept(tmp_path: Path) -> No
 
 def test_a_method_added_to_a_sweep_is_swept() -> None:
     wider = with_rows(load("fedvn/figrates"), ["fedprox"])
-    assert wider.added == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
-    assert [row.id for row in wider.rows][-6:] == list(wider.added)
+    assert wider.added_rows == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
+    assert [row.id for row in wider.rows][-6:] == list(wider.added_rows)
     assert wider.rows[-1].overrides == {"protocol.lr": 0.3}
     assert place(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
     with pytest.raises(UserError, match="has a row local already"):

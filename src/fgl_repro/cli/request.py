@@ -65,7 +65,7 @@ def several(args: argparse.Namespace) -> list[Request]:
         shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
         if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
             found.append(narrowed(spec, args.protocol, shared))
-    found = [wanted for wanted in found if not wanted.spec.added or _can_run(wanted)]
+    found = [wanted for wanted in found if not wanted.spec.added_rows or _can_run(wanted)]
     if not found:
         raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
     return found

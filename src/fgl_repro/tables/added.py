@@ -36,7 +36,7 @@ def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
     note = " ".join(filter(None, (spec.note, told)))
     wider = with_lines(spec, rows) if spec.sweep else replace(spec, rows=(*spec.rows, *rows))
     new = tuple(row.id for row in wider.rows if row not in spec.rows)
-    return replace(wider, added=new, note=note)
+    return replace(wider, added_rows=new, note=note)
 
 
 def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -> list[TableSpec]:

@@ -13,7 +13,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
+from fgl_repro.tables.results import ROUND_NAMES, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,
@@ -96,7 +96,7 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out, once = [], speaking(table)
-    at_round = {selection: verdicts_of(table, selection) for selection in ROUNDS}
+    at_round = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
         row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
@@ -105,7 +105,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
         row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
         row |= {"metric": table.spec.metric_of(cell.panel)} if table.spec.has_errors else {}
         row |= {"draws": "splits and seeds" if table.redraw else "seeds", "printed_selection": table.selection}
-        for selection in ROUNDS:
+        for selection in ROUND_NAMES:
             ours = found.at(selection)
             gap = difference(theirs, ours)
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
@@ -183,7 +183,7 @@ def markdown(table: Grid) -> str:
         _column_grid(table),
         "## By cell",
     ]
-    found = {selection: verdicts_of(table, selection) for selection in ROUNDS}
+    found = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for panel in spec.panels:
         blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
@@ -224,7 +224,7 @@ def differences(table: Grid) -> str:
     for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
         gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]
         body.append([name, f"{spelled(at[0])} {at[1]}", panel.title, *gaps])
-    ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUNDS]
+    ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUND_NAMES]
     return grid_text(["difference", "column", "panel", "paper", *ours], body, numbers_from=3)
 
 
@@ -258,10 +258,10 @@ def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, CellVerdicts]) -> 
     for cell in (cell for cell in table.results if cell.panel == panel):
         result = table.results[cell]
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
-        for selection in ROUNDS:
+        for selection in ROUND_NAMES:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
         seeds = str(result.best.n if result.best else 0)
         body.append([*line, " ".join(filter(None, (seeds, result.to_run)))])
     rest = ["diff", "interval", "verdict", "old rule"]
-    both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUNDS]
+    both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUND_NAMES]
     return grid_text(["column", "method", "paper", *both[0], *both[1], "seeds"], body, numbers_from=2)

@@ -16,7 +16,7 @@ from fgl_repro.tables import agreement, compare, reference, results, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.entries import Cell, Panel, Row
-from fgl_repro.tables.results import ROUNDS, Grid, grid_text
+from fgl_repro.tables.results import ROUND_NAMES, Grid, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 CORES = 2
@@ -40,7 +40,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     ]
     blocks += filter(None, (_errors_told(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
     blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
-    rounds = {selection: round_of_all(tables, selection) for selection in ROUNDS}
+    rounds = {selection: round_of_all(tables, selection) for selection in ROUND_NAMES}
     for selection, name in rounds.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
@@ -74,9 +74,9 @@ def _errors_told(tables: Sequence[Grid]) -> str:
 def round_of_all(tables: Sequence[Grid], selection: str) -> str:
     """One of the two rounds in words; where test rows chose it under some protocol, a dagger and its name."""
     names = {table.round_name(selection): table.protocol for table in tables if table.tested}
-    usual = [] if tables and all(table.tested for table in tables) else [ROUNDS[selection]]
-    chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUNDS[selection]]
-    return ", ".join([*usual, *chosen]) or ROUNDS[selection]
+    usual = [] if tables and all(table.tested for table in tables) else [ROUND_NAMES[selection]]
+    chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUND_NAMES[selection]]
+    return ", ".join([*usual, *chosen]) or ROUND_NAMES[selection]
 
 
 def verdicts_told() -> str:

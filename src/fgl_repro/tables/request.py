@@ -29,7 +29,7 @@ class Request:
     @property
     def to_run(self) -> TableSpec:
         """What is run where it is missing: the part, or of that only the rows that were added."""
-        rows = tuple(row for row in self.part.rows if row.id in self.part.added)
+        rows = tuple(row for row in self.part.rows if row.id in self.part.added_rows)
         return replace(self.part, rows=rows) if rows else self.part
 
 
@@ -46,5 +46,5 @@ def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
     whole = spec.under(protocol)
-    methods = [*kept["methods"], *whole.added] if kept["methods"] else []
+    methods = [*kept["methods"], *whole.added_rows] if kept["methods"] else []
     return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)

@@ -37,10 +37,10 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any
     return rows
 
 
-def added(spec: TableSpec) -> tuple[str, ...]:
+def added_lines(spec: TableSpec) -> tuple[str, ...]:
     """Ids of the rows that a user has added, each line by its own one instead of those of its swept rows."""
-    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added})
-    return tuple(lines) if spec.lines else spec.added
+    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added_rows})
+    return tuple(lines) if spec.lines else spec.added_rows
 
 
 def line_of(spec: TableSpec, row: Row) -> Row:

@@ -20,7 +20,7 @@ from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
-from fgl_repro.tables.results import ROUNDS, Grid, round_name
+from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
     names = list(dict.fromkeys(probe for probe, _ in asked))
     sections = {
         "Selected numbers": [
-            bar(f"{p}, {entry}, {round_name(at, tested)}", f"{p}/{at}/{entry}") for p, entry in asked for at in ROUNDS
+            bar(f"{p}, {entry}, {round_name(at, tested)}", f"{p}/{at}/{entry}")
+            for p, entry in asked
+            for at in ROUND_NAMES
         ],
         "Curves": [curve(name) for name in ("validation", "loss", *names)],
         "Clients": [bar(f"{p}: {word} client", f"{p}/best/client_{word}") for p in names for word in SPREAD],

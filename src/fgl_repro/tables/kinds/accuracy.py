@@ -31,7 +31,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     summary, screen = comparison.partition("## By cell")[0].rstrip(), compare.screen(table)
     draw = gaps.draw if any(panel.reference for panel in spec.panels) else None
-    if spec.added and any(found.at(table.selection) for found in table.results.values()):
+    if spec.added_rows and any(found.at(table.selection) for found in table.results.values()):
         summary, draw = leaderboard.markdown(table), leaderboard.draw
         files |= {f"leaderboard_{spec.table}.csv": csv_text(leaderboard.rows(table))}
         files |= {f"leaderboard_{spec.table}.md": summary}

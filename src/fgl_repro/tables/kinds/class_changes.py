@@ -18,7 +18,7 @@ from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.kinds.one_client import Counts, counted
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import ROUND, Stat, columns_of, grid_text, signed
+from fgl_repro.tables.results import SELECTION_OF, Stat, columns_of, grid_text, signed
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
     """What is counted of each class at the client, by seed; seeds that have not run are left out."""
-    selection = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
     return {
         int(record.config["seed"]): [counted(record, cell.panel.probe, selection, client, label) for label in classes]

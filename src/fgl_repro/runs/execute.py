@@ -162,7 +162,7 @@ class Prober:
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def alike(self, trained: Params) -> dict[str, list[list[list[float | None]]]]:
-        """Of graphs with classes: how alike every two clients' embeddings of a class of test graphs are, by class."""
+        """Measure how alike every two clients' embeddings of a class of test graphs are, by class."""
         if self.clients.world.graph.base.num_classes < 2 or not self._losses:
             return {}
         view = next(iter(self._losses.values()))

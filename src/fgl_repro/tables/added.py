@@ -40,7 +40,7 @@ def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
 
 
 def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -> list[TableSpec]:
-    """Of a paper's tables those that compare methods and lack these, with them; without any ``words`` all as they are.
+    """Add rows to those of a paper's tables that compare methods and lack them; without any ``words`` all stay.
 
     Raises:
         UserError: There is no such method or variant.

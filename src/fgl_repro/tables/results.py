@@ -43,7 +43,7 @@ class Stat:
     n: int
 
     def restated(self, ddof: int, other: int) -> Stat:
-        """The same numbers, their std, which has ``ddof``, with another one."""
+        """Give the same numbers with a std that has the delta degrees of freedom ``other`` instead of ``ddof``."""
         if self.std is None:
             return self
         return replace(self, std=self.std * math.sqrt((self.n - ddof) / (self.n - other)))
@@ -116,7 +116,7 @@ class Grid:
         return " †" if self.tested and selection == "best" else ""
 
     def narrowed(self, part: TableSpec) -> Grid:
-        """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
+        """Keep the numbers of ``part``, which comes from ``spec.narrow``; seeds stay those of the table."""
         return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})
 
 

@@ -81,7 +81,7 @@ def _cell(line: Words, own: Words, scale: int, runs: Runs) -> dict[str, Any]:
 def _to_beat(
     cells: list[dict[str, Any]], errors: Mapping[str, bool], own: Mapping[tuple[str, ...], Words]
 ) -> dict[str, dict[str, Any]]:
-    """Of every column: the best of our rows and of print, and the mean from which a new row would be told apart.
+    """Find in every column the best of our rows and of print, and the mean from which a new row would be told apart.
 
     Told apart: a t-test between two rows of as many runs and the same std, two-sided, at the level of the verdicts.
     """

@@ -14,11 +14,10 @@ import pandas as pd
 import pytest
 
 import fgl_repro
-from fgl_repro.cli import doing
 from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
-from fgl_repro.runs import frames, packed
+from fgl_repro.runs import frames, obtain, packed
 from fgl_repro.runs.store import RecordStore
 from support import helpers
 
@@ -32,12 +31,12 @@ PLACE = {"records": "records", "results": "published"}
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are made up, in a folder where nothing has run yet."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(doing, "obtain", partial(doing.obtain, execute=FAKE))
+    monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute=FAKE))
     monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": FAKE})
 
 
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doing, "obtain", partial(doing.obtain, execute="nowhere:nothing"))
+    monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute="nowhere:nothing"))
 
 
 def test_a_run_is_computed_once_under_the_key_of_the_command_line(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ so each finds what the other has done. Mistakes are a :class:`~fgl_repro.core.er
 
 from __future__ import annotations
 
-import argparse
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,19 +15,22 @@ from typing import Any
 
 import pandas as pd
 
-from fgl_repro.cli import doing, request
-from fgl_repro.cli.train import summary
 from fgl_repro.config import Config, build, conf_dir, key_of, options, search, unchecked
 from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs import frames, tuning
+from fgl_repro.runs import frames, obtain, tuning
+from fgl_repro.runs.folders import RunFolders, default_records
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.summary import summary
 from fgl_repro.runs.sweep import label
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
+from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.entries import ACCURACY
+from fgl_repro.tables.load import load
+from fgl_repro.tables.request import narrowed
 
 __all__ = ["Run", "Sweep", "announce", "find", "records", "run", "search", "sweep", "table"]
 
@@ -158,10 +160,10 @@ def run(
     """
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
-    args = _folders(records, results, fresh)
-    config = _config(choices, overrides or {}, curves, args)
-    doing.obtain_tuned(config, args)
-    found = _found(config, args)
+    folders = _folders(records, results, fresh)
+    config = _config(choices, overrides or {}, curves, folders)
+    obtain.obtain_tuned(config, folders)
+    found = _found(config, folders)
     assert found is not None
     return found
 
@@ -194,18 +196,18 @@ def sweep(
     Raises:
         UserError: A combination can never run; said before anything has run.
     """
-    args = _folders(records, results, fresh)
+    folders = _folders(records, results, fresh)
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     listed = {name: _listed(value) for name, value in axes.items()}
     swept = {name: value if isinstance(value, list) else [value] for name, value in (overrides or {}).items()}
     configs = [
-        _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, args)
+        _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, folders)
         for chosen in product(*listed.values())
         for values in product(*swept.values())
     ]
-    failed = doing.settle(configs, jobs, args)
-    found = [_found(config, args) for config in configs]
+    failed = obtain.settle(configs, jobs, folders)
+    found = [_found(config, folders) for config in configs]
     return Sweep(tuple(run for run in found if run is not None), tuple(failed))
 
 
@@ -215,19 +217,19 @@ def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
     Raises:
         UserError: There is none, or more than one.
     """
-    args = _folders(records, results)
-    keys = {record.key for record in request.store(args).all(strict=False)}
-    found = sorted(each for each in keys.union(*request.everything_published(args).values()) if each.startswith(key))
+    folders = _folders(records, results)
+    keys = {record.key for record in folders.store.all(strict=False)}
+    found = sorted(each for each in keys.union(*folders.everything_published().values()) if each.startswith(key))
     if len(found) != 1:
         what = f"{len(found)} runs have keys that begin" if found else "no run has a key that begins"
         raise UserError(f"{what} with {key!r}: see the column key of records().")
-    record = doing.archive(args).load(found[0])
+    record = folders.done.load(found[0])
     assert record is not None
     world = registry.options("setting").get(record.config["setting"]["world"])
     probe = world.probes[0] if world is not None else next(iter(record.metrics))
     known = record.protocol in options("protocol")
     selection = unchecked(None, protocol=record.protocol).protocol.selection if known else "best_validation"
-    return _as_run(record, probe, selection, args)
+    return _as_run(record, probe, selection, folders)
 
 
 def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
@@ -235,9 +237,9 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
 
     ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
     """
-    args = _folders(records, results)
-    found = {record.key: (record, LOCAL) for record in request.store(args).all(strict=False)}
-    for paper, runs in request.everything_published(args).items():
+    folders = _folders(records, results)
+    found = {record.key: (record, LOCAL) for record in folders.store.all(strict=False)}
+    for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
     lines = [line for record, source in found.values() for line in frames.scores(record, source)]
     return pd.DataFrame(lines, columns=frames.SCORES)
@@ -275,13 +277,12 @@ def table(
     Raises:
         UserError: There is no such table, it lacks what it is narrowed to, or a run failed.
     """
-    args = _folders(records, results)
-    kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds, "add": add}
-    vars(args).update({axis: _listed(values) for axis, values in kept.items()}, table=name, protocol=protocol)
-    wanted = request.one(args)
-    if fill and (failed := doing.settle(tables.runs(wanted.to_run, wanted.protocol), jobs, args)):
+    folders = _folders(records, results)
+    kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
+    wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
+    if fill and (failed := obtain.settle(tables.runs(wanted.to_run, wanted.protocol), jobs, folders)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
-    archive = request.archive(args, wanted.spec.paper, lenient=True)
+    archive = folders.archive(wanted.spec.paper, lenient=True)
     if wanted.spec.kind != ACCURACY:
         return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
     grid = tables.fill(wanted.part, wanted.protocol, archive)
@@ -295,39 +296,38 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def _folders(records: Folder, results: Folder, fresh: bool = False) -> argparse.Namespace:
-    """What a command line would say of folders; a checkout's own results answer wherever a notebook lies."""
+def _folders(records: Folder, results: Folder, fresh: bool = False) -> RunFolders:
+    """Where runs are looked for; a checkout's own results answer wherever a notebook lies."""
     here = Path("results")
     beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
-    places = {"records": Path(records or request.records()), "results": Path(results or beside)}
-    return argparse.Namespace(**places, fresh=fresh)
+    return RunFolders(Path(records or default_records()), Path(results or beside), fresh)
 
 
-def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, args: argparse.Namespace) -> Config:
+def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, folders: RunFolders) -> Config:
     given = {name: value for name, value in choices.items() if value is not None}
     method, _, variant = str(given.get("method", "")).partition(":")
     given |= {"method": method} if method else {}
     dotted = {"method.variant": variant} if variant else {}
-    return build({**dotted, "runtime.curves": curves, "paths.records": str(args.records), **overrides}, **given)
+    return build({**dotted, "runtime.curves": curves, "paths.records": str(folders.records), **overrides}, **given)
 
 
-def _found(config: Config, args: argparse.Namespace) -> Run | None:
+def _found(config: Config, folders: RunFolders) -> Run | None:
     """What was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
-    archive = doing.archive(args)
+    archive = folders.done
     chosen = tuning.choose(config, archive)
     if chosen is None or not archive.enough(key := key_of(chosen), chosen.runtime.curves):
         return None
     record = archive.load(key)
     assert record is not None
-    return _as_run(record, config.setting.focus, config.protocol.selection, args)
+    return _as_run(record, config.setting.focus, config.protocol.selection, folders)
 
 
-def _as_run(record: Record, probe: str, selection: str, args: argparse.Namespace) -> Run:
-    curves = pd.DataFrame(doing.archive(args).curves(record.key))
+def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> Run:
+    curves = pd.DataFrame(folders.done.curves(record.key))
     curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
-    source = next((paper for paper, runs in request.everything_published(args).items() if record.key in runs), LOCAL)
-    source = LOCAL if request.store(args).path(record.key).exists() else source
-    return Run(record, curves, source, probe, tables.ROUND[selection])
+    source = next((paper for paper, runs in folders.everything_published().items() if record.key in runs), LOCAL)
+    source = LOCAL if folders.store.path(record.key).exists() else source
+    return Run(record, curves, source, probe, tables.SELECTION_OF[selection])
 
 
 def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
     }
     theirs = {name: line[name] for name in ("paper_mean", "paper_std", "note")}
     beside = {"gap": line[f"{at}_points"], "half": line[f"{at}_half"]}
-    beside["verdict"] = line[f"{at}_silent"] or line[f"{at}_judgement"]
+    beside["verdict"] = line[f"{at}_silent"] or line[f"{at}_verdict"]
     head = {name: line[name] for name in HEAD}
     return head | {"selection": at, "draws": line["draws"]} | ours | theirs | beside
 

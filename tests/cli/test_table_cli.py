@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
@@ -315,10 +315,8 @@ def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_rerun_finds_published_runs_too(tmp_path):
-    args = argparse.Namespace(results=Path(__file__).parents[2] / "results", records=tmp_path / "none", key="")
-    key = next(iter(request.published(args, "fedvn")[0]))
-    args.key = key[:12]
-    assert request.find(args).key == key
-    args.key = "zz"
+    folders = RunFolders(tmp_path / "none", Path(__file__).parents[2] / "results")
+    key = next(iter(folders.published("fedvn")[0]))
+    assert folders.find(key[:12]).key == key
     with pytest.raises(UserError, match="no record"):
-        request.find(args)
+        folders.find("zz")

@@ -15,6 +15,7 @@ import pytest
 
 from fgl_repro.cli import multirun, train
 from fgl_repro.config import build, key_of
+from fgl_repro.runs import obtain
 from fgl_repro.runs.store import RecordStore
 from support import helpers, wandb_log
 
@@ -292,7 +293,7 @@ def test_tuning_runs_its_candidates_first(
         store.save(helpers.record(config, best=0.9 if config.protocol.lr == 0.003 else 0.5))
         return "done"
 
-    monkeypatch.setattr(train, "attempt", attempt)
+    monkeypatch.setattr(obtain, "attempt", attempt)
     train.job(run)
     assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
     assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out

@@ -41,7 +41,7 @@ def test_a_table_of_tables_is_read_once() -> None:
     assert part is not None
     nested = parts.Table("dataset", {"cora": 0.01, "default": 0.001})
     assert part.open == {"lr": parts.Table("method", {"fedlog": 0.5, "default": nested})}
-    assert part.told("lr", 1.0).open == {}
+    assert part.with_value("lr", 1.0).open == {}
 
 
 def test_what_depends_on_others_in_its_own_way_is_left_to_omegaconf() -> None:

@@ -171,13 +171,13 @@ def test_published_comparisons_are_those_of_the_tables_and_of_print(paper: str) 
             found = ours[*(row[axis] for axis in axes), selection]
             assert (row[f"{selection}_mean"], row[f"{selection}_std"]) == (found["mean"], found["std"]), (name, row)
             if not (row["paper_mean"] and found["mean"]):
-                assert row[f"{selection}_verdict"] in ("not printed", "not run"), (name, row)
+                assert row[f"{selection}_old_rule"] in ("not printed", "not run"), (name, row)
                 continue
             whole = mean if METRICS[found["metric"]].error else 1.0
             gap = (float(found["mean"]) - mean) / whole
             pooled = math.sqrt((np.nan_to_num(std) ** 2 + float(found["std"] or 0) ** 2) / 2) / whole
             agrees = "agrees" if abs(gap) <= max(0.02, 2 * pooled) + 1e-9 else "differs"
-            assert row[f"{selection}_verdict"] == ("suspect" if row["suspect"] == "1" else agrees), (name, row)
+            assert row[f"{selection}_old_rule"] == ("suspect" if row["suspect"] == "1" else agrees), (name, row)
             assert float(row[f"{selection}_points"]) == pytest.approx(100 * gap, abs=0.0051), (name, row)
             cells += 1
     assert cells
@@ -188,7 +188,7 @@ def test_panels_of_the_report_are_those_of_the_comparisons(paper: str) -> None:
     """Cells, agreements and gap of every panel, protocol and round, counted again from the comparisons."""
     text = (RESULTS / paper / "README.md").read_text(encoding="utf-8")
     compared = [row for _, row in published(paper, "*/compare_*.csv", "panel")]
-    panels = {(row["panel"], row["protocol"]) for row in compared if row["best_verdict"] in COUNTED}
+    panels = {(row["panel"], row["protocol"]) for row in compared if row["best_old_rule"] in COUNTED}
     both = text.split("\n## Panels, ")[1:]  # the better round first, whatever it is called
     for selection, part in zip(("best", "last"), both, strict=True):
         section = part.split("\n## ")[0]
@@ -198,8 +198,8 @@ def test_panels_of_the_report_are_those_of_the_comparisons(paper: str) -> None:
             if (place := (panel.split()[0], protocol)) not in panels:
                 continue  # the report has it, but no table of it is published
             own = [row for row in compared if (row["panel"], row["protocol"]) == place]
-            own = [row for row in own if row[f"{selection}_verdict"] in COUNTED]
-            agreeing = sum(row[f"{selection}_verdict"] == "agrees" for row in own)
+            own = [row for row in own if row[f"{selection}_old_rule"] in COUNTED]
+            agreeing = sum(row[f"{selection}_old_rule"] == "agrees" for row in own)
             assert (int(cells), int(agree.split()[0])) == (len(own), agreeing), (panel, protocol)
             mean = np.mean([abs(float(row[f"{selection}_points"])) for row in own])
             assert float(gap) == pytest.approx(mean, abs=0.06), (panel, protocol)

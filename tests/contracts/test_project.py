@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import grimp
@@ -17,6 +18,8 @@ import networkx as nx
 import pytest
 
 from fgl_repro.cli.table import _parser as _table_parser
+from fgl_repro.core.errors import UserError
+from fgl_repro.fl.protocol import Protocol
 from fgl_repro.tables.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,6 +231,24 @@ def test_links_of_readme_and_guides_lead_to_files(page: str) -> None:
 def test_every_guide_is_listed() -> None:
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
     assert listed == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+
+def test_the_page_on_protocols_knows_every_protocol_and_every_key() -> None:
+    keys, _, protocols = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8").partition("## The protocols")
+    named = {field.name for field in fields(Protocol)} - {"name"}
+    assert named - set(re.findall(r"`(\w+)`", keys)) == set()
+    listed = {name for line in protocols.splitlines() for name in re.findall(r"`(\w+)`", "".join(line.split("|")[1:2]))}
+    assert listed == {path.stem for path in (ROOT / "conf" / "protocol").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("key", ["moments", "judged", "average", "selection", "selected_by", "optimiser"])
+def test_the_page_on_protocols_knows_every_word_that_a_key_takes(key: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Protocol(**{key: "nothing of the sort"})  # type: ignore[arg-type]
+    words = re.split(r", | or ", str(refused.value).partition("choose ")[2].rstrip("."))
+    text = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    assert len(words) > 1
+    assert [word for word in words if f"`{word}`" not in text] == []
 
 
 def test_the_readme_is_read_in_two_minutes() -> None:

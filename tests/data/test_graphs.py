@@ -13,10 +13,11 @@ import scipy.sparse as sp
 
 from fgl_repro.cli import data as cli
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import extra
 from fgl_repro.core.registry import option
 from fgl_repro.data import NAMES, facts, load, process
 from fgl_repro.data.graph import Graph
-from fgl_repro.data.graphs import GraphDataset, disjoint_union, extra
+from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.parts import parts
 from fgl_repro.data.sources import motif, sst2

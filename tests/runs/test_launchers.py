@@ -16,7 +16,7 @@ import pytest
 
 from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.hiring import NEEDED, Launcher
+from fgl_repro.runs.launchers.launcher import NEEDED, Launcher
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
@@ -30,7 +30,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from support import helpers
 from fgl_repro.cli import exit_status
-from fgl_repro.runs.launchers.hiring import Launcher
+from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 name, address, seconds, execute, cache = sys.argv[1:]
@@ -254,7 +254,7 @@ def test_what_does_not_go_together_is_refused(given: dict[str, Any], said: str) 
 
 @pytest.mark.parametrize("name", ["ray", "slurm", "submitit_local"])
 def test_a_package_that_is_missing_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgl_repro.runs.launchers.hiring.find_spec", lambda _: None)
+    monkeypatch.setattr("fgl_repro.runs.launchers.launcher.find_spec", lambda _: None)
     with pytest.raises(UserError, match=f"{NEEDED[name]}, which is not installed: pip install -c constraints.txt"):
         run_all([helpers.config()], 1, RecordStore(tmp_path / "records"), Launcher(name), execute=FAKE)
 

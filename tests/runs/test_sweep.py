@@ -14,7 +14,7 @@ import pytest
 
 import fgl_repro
 from fgl_repro.config import key_of, science
-from fgl_repro.runs.progress import Costs
+from fgl_repro.runs.progress import Costs, guess
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import jobs_of, run_all
 from support import helpers
@@ -195,6 +195,14 @@ def test_order() -> None:
         d for d in ("cora", "pubmed", "computers") for _ in "ab"
     ]
     assert [job.identity["seed"] for job in jobs[:2]] == [0, 1]
+
+
+def test_a_run_of_a_larger_data_set_is_expected_to_take_longer() -> None:
+    by_size = ["cora", "pubmed", "computers", "cs", "arxiv", "physics", "reddit", "products"]
+    assert list(map(guess, by_size)) == sorted(map(guess, by_size))
+    assert 10 < guess("cora") < 40
+    assert guess("physics") < 600
+    assert guess("a user's own") > 0
 
 
 def test_costs_come_from_the_most_alike_runs() -> None:

@@ -17,7 +17,7 @@ def ours(mean: float, std: float | None = 0.0) -> Stat:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "mine", "points", "stds", "verdict"),
+    ("theirs", "mine", "points", "stds", "old_rule"),
     [
         (Reference(0.80, 0.0, ""), ours(0.82), 2.0, None, "agrees"),
         (Reference(0.80, 0.0, ""), ours(0.8201), 2.01, None, "differs"),
@@ -30,9 +30,9 @@ def ours(mean: float, std: float | None = 0.0) -> Stat:
         (None, ours(0.8), None, None, "not printed"),
     ],
 )
-def test_verdicts(theirs, mine, points, stds, verdict) -> None:
+def test_verdicts(theirs, mine, points, stds, old_rule) -> None:
     found = agreement.difference(theirs, mine)
-    assert found.verdict == verdict
+    assert found.old_rule == old_rule
     assert found.points == (None if points is None else pytest.approx(points))
     assert found.stds == (None if stds is None else pytest.approx(stds))
 

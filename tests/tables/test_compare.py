@@ -64,12 +64,12 @@ def test_misprints_are_shown_and_never_counted(filled: tables.Grid, tmp_path: Pa
     column = next(c for c in agreement.columns(filled, "best") if c.panel.name == "2c")
     assert (column.methods, column.tau, column.winner) == (2, pytest.approx(1.0), True)
     rows = {r["method"]: r for r in compare.rows(filled) if r["panel"] == "2c"}
-    assert rows["local"]["best_verdict"] == "agrees"
+    assert rows["local"]["best_old_rule"] == "agrees"
     assert rows["local"]["best_points"] == "0.29"  # 16.00 - 15.71
-    assert rows["fedpub"]["best_verdict"] == "differs"
-    assert rows["feded"]["best_verdict"] == rows["feded"]["last_verdict"] == "suspect"
+    assert rows["fedpub"]["best_old_rule"] == "differs"
+    assert rows["feded"]["best_old_rule"] == rows["feded"]["last_old_rule"] == "suspect"
     assert rows["feded"]["paper_mean"] == "0.116200"
-    assert rows["fedavg"]["best_verdict"] == "not run"
+    assert rows["fedavg"]["best_old_rule"] == "not run"
     assert rows["fedavg"]["best_mean"] == ""
     text = compare.markdown(filled)
     assert "(11.62 ± 7.12)" in text
@@ -88,7 +88,7 @@ def test_both_rounds_are_compared(filled: tables.Grid) -> None:
 
 def test_beside_the_paper(filled: tables.Grid) -> None:
     panel = filled.spec.panels[2]
-    lines = compare.beside(filled, panel, "computers", 3, compare.judged(filled, filled.selection)).splitlines()
+    lines = compare.beside(filled, panel, "computers", 3, compare.verdicts_of(filled, filled.selection)).splitlines()
     assert len(lines) == 2 + 5
     assert [x.strip() for x in lines[2].strip("|").split("|")] == [
         "Local",
@@ -136,13 +136,13 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
         "clients": 3,
         "counted": 1,
         "printed_selection": "best",
-        "best_verdict": "agrees",
+        "best_old_rule": "agrees",
     }
     lines = [
-        line | {"dataset": "cora", "fitted": 1, "best_judgement": "reproduced", "paper_mean": ".8", "best_mean": ".8"},
-        line | {"dataset": "cora", "fitted": 1, "best_judgement": "no evidence", "paper_mean": ".1", "best_mean": ".0"},
-        line | {"dataset": "cora", "fitted": 0, "best_judgement": "differs", "paper_mean": ".7", "best_mean": ".9"},
-        line | {"dataset": "cora", "counted": 0, "fitted": 0, "best_judgement": "differs", "paper_mean": ".7"},
+        line | {"dataset": "cora", "fitted": 1, "best_verdict": "reproduced", "paper_mean": ".8", "best_mean": ".8"},
+        line | {"dataset": "cora", "fitted": 1, "best_verdict": "no evidence", "paper_mean": ".1", "best_mean": ".0"},
+        line | {"dataset": "cora", "fitted": 0, "best_verdict": "differs", "paper_mean": ".7", "best_mean": ".9"},
+        line | {"dataset": "cora", "counted": 0, "fitted": 0, "best_verdict": "differs", "paper_mean": ".7"},
     ]
     found = compare.shares(lines)
     assert list(found.values())[:5] == [3, 1, 0, 1, 1]

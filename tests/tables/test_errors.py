@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from fgl_repro.cli.train import summary
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import NAMES, printed_as
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.summary import summary
 from fgl_repro.tables import agreement, artifact, compare, entries, findings, reference, report, verdict
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import ranks
@@ -71,8 +71,8 @@ def test_gaps_are_percent_of_the_printed_number(grid: tables.Grid) -> None:
     rows = {row["name"]: row for row in compare.rows(grid)}
     assert rows["FedVN"]["best_points"] == f"{100 * (0.5 - 0.4947) / 0.4947:.2f}"
     assert {row["metric"] for row in rows.values()} == {"mae"}
-    assert rows["FedVN"]["best_judgement"] == verdict.REPRODUCED  # 1.1 %
-    assert rows["FedAvg"]["best_judgement"] == verdict.DIFFERS
+    assert rows["FedVN"]["best_verdict"] == verdict.REPRODUCED  # 1.1 %
+    assert rows["FedAvg"]["best_verdict"] == verdict.DIFFERS
     text = compare.markdown(grid)
     assert "within 3 percent of the printed number" in text
     assert "`agrees` within 2 percent of the printed number or 2 pooled std" in text
@@ -86,9 +86,9 @@ def test_no_verdict_depends_on_the_unit_of_an_error(unit: float) -> None:
     found = [verdict.evidence(theirs, ours, 0) for ours in (near, far)]
     assert verdict.verdicts(found) == [verdict.REPRODUCED, verdict.WITHIN]
     assert found[0].gap == pytest.approx(2.8)
-    assert [agreement.difference(theirs, ours).verdict for ours in (near, far)] == ["agrees", "agrees"]
+    assert [agreement.difference(theirs, ours).old_rule for ours in (near, far)] == ["agrees", "agrees"]
     sure = Reference(0.5 * unit, 0.0, "", error=True)
-    at = [agreement.difference(sure, Stat(mean * unit, 0.0, 5)).verdict for mean in (0.509, 0.511)]
+    at = [agreement.difference(sure, Stat(mean * unit, 0.0, 5)).old_rule for mean in (0.509, 0.511)]
     assert at == ["agrees", "differs"]
 
 

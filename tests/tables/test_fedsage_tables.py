@@ -78,7 +78,7 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
     (row,) = artifact.make(spec, "fedsage", store).content.rows
     assert (float(row["mended"]), float(row["original"]), float(row["ratio"])) == (1.5, 2.0, 0.75)
     assert (row["paper_mended"], row["paper_ratio"], row["n_seeds"]) == ("0.0124", "0.7381", 2)
-    assert (row["gap"], row["judgement"]) == ("1.19", REPRODUCED)
+    assert (row["gap"], row["verdict"]) == ("1.19", REPRODUCED)
 
 
 def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:

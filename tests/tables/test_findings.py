@@ -12,7 +12,7 @@ import pytest
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables import findings
 
-CELLS = [  # dataset, clients, method, printed, suspect, ours, std, verdict
+CELLS = [  # dataset, clients, method, printed, suspect, ours, std, old rule
     ("cora", "3", "fedavg", "0.80", "0", "0.81", "0.010", "agrees"),
     ("cora", "3", "fedpub", "0.90", "0", "0.85", "", "differs"),
     ("cora", "5", "fedavg", "0.70", "0", "0.72", "0.020", "agrees"),
@@ -57,10 +57,10 @@ def paper(tmp_path: Path) -> Made:
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
         head = "protocol table panel dataset clients method paper_mean paper_std suspect best_mean best_std best_points"
-        writer.writerow([*head.split(), "best_verdict", "counted", "best_judgement", "fitted", "printed_selection"])
-        for dataset, clients, method, printed, suspect, ours, std, verdict in CELLS:
+        writer.writerow([*head.split(), "best_old_rule", "counted", "best_verdict", "fitted", "printed_selection"])
+        for dataset, clients, method, printed, suspect, ours, std, old_rule in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
-            judgement = {"agrees": "reproduced", "differs": "differs"}.get(verdict, "no evidence")
+            verdict = {"agrees": "reproduced", "differs": "differs"}.get(old_rule, "no evidence")
             told = [
                 "p",
                 "1",
@@ -74,9 +74,9 @@ def paper(tmp_path: Path) -> Made:
                 ours,
                 std,
                 points,
-                verdict,
+                old_rule,
                 "1",
-                judgement,
+                verdict,
                 "0",
                 "best",
             ]

@@ -14,7 +14,7 @@ from scipy.stats import linregress
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact
 from fgl_repro.tables.entries import Cell
-from fgl_repro.tables.kinds import growth
+from fgl_repro.tables.kinds import costs, growth
 from fgl_repro.tables.load import load
 from support import helpers
 
@@ -42,7 +42,7 @@ def test_scores_of_a_rare_class(store: RecordStore) -> None:
     assert [float(found[2, metric]["value"]) for metric in ("f1_class", "recall", "precision")] == [0, 0, 0]
     assert all(row["printed"] for row in content.rows)
     assert (content.done, content.wanted) == (6, 6 * len(spec.rows))
-    assert {key: row["judgement"] for key, row in found.items()} == {
+    assert {key: row["verdict"] for key, row in found.items()} == {
         (1, "f1_class"): "within the spread",
         (1, "recall"): "differs",
         (1, "precision"): "within the spread",
@@ -83,6 +83,10 @@ def test_costs_are_swept_around_a_middle() -> None:
     values = [tuple(row.overrides[axis] for axis in SWEPT) for row in rows]
     assert len(set(values)) == len(values) == 10
     assert all(sum(v != m for v, m in zip(each, (10000, 10, 100), strict=True)) <= 1 for each in values)
+
+
+def test_every_quantity_has_a_unit() -> None:
+    assert costs.UNITS.keys() == costs.QUANTITIES.keys()
 
 
 def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from fgl_repro.tables.artifact import make, place
 from fgl_repro.tables.entries import ACCURACY, Cell, Row
 from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import TableSpec
-from fgl_repro.tables.swept import of_lines, swept
+from fgl_repro.tables.swept import rows_by_line, swept
 
 NAMES = names()
 SPECS = [pytest.param(load(name), id=name) for name in NAMES]
@@ -264,12 +264,10 @@ def test_several_rows_keep_their_names_when_they_are_swept(tmp_path: Path) -> No
     text = "\n".join(line for line in GRID.splitlines() if not line.startswith("differences"))
     two = parse(written(tmp_path, text + "\nsweep: {protocol.lr: [0.1, 0.2]}\n", "two"))
     assert [row.name for row in two.rows] == ["a, lr = 0.1", "a, lr = 0.2", "b, lr = 0.1", "b, lr = 0.2"]
-    found = {
-        line.name: [row.overrides["protocol.lr"] for row in own] for line, own in of_lines(two, "protocol.lr").items()
-    }
+    found = {line.name: [row.overrides["protocol.lr"] for row in own] for line, own in rows_by_line(two).items()}
     assert found == {"a": [0.1, 0.2], "b": [0.1, 0.2]}
     narrow = two.narrow(methods=["fedlog-degree-lr=0.2"])
-    assert {line.name: [row.id for row in own] for line, own in of_lines(narrow, "protocol.lr").items()} == {
+    assert {line.name: [row.id for row in own] for line, own in rows_by_line(narrow).items()} == {
         "b": ["fedlog-degree-lr=0.2"]
     }
     assert two.narrow(methods=["fedlog-degree"]).rows == two.rows[2:], "a line is called by its id, too"
@@ -280,8 +278,8 @@ def test_several_rows_keep_their_names_when_they_are_swept(tmp_path: Path) -> No
 
 def test_a_method_added_to_a_sweep_is_swept() -> None:
     wider = with_rows(load("fedvn/figrates"), ["fedprox"])
-    assert wider.added == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
-    assert [row.id for row in wider.rows][-6:] == list(wider.added)
+    assert wider.added_rows == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
+    assert [row.id for row in wider.rows][-6:] == list(wider.added_rows)
     assert wider.rows[-1].overrides == {"protocol.lr": 0.3}
     assert place(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
     with pytest.raises(UserError, match="has a row local already"):

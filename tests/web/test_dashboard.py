@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import request
 from fgl_repro.cli.table import main
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tracking
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.web import dashboard
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -51,8 +50,7 @@ def test_the_report_stands_print_beside_ours_and_charts_each_column(tmp_path: Pa
 
 def test_charts_ask_for_what_is_logged(tmp_path: Path) -> None:
     workspace = json.loads(written(tmp_path)["workspace"])
-    args = argparse.Namespace(results=RESULTS, records=tmp_path / "none")
-    runs, rounds, _ = request.published(args, "fedlog")
+    runs, rounds, _ = RunFolders(tmp_path / "none", RESULTS).published("fedlog")
     record = next(runs[key] for key in rounds if runs[key].config["setting"]["world"] == "closed_set")
     summary, names = tracking.summary(record), set(rounds[record.key])
     asked = [metric for panel in panels(workspace) for metric in panel["config"].get("metrics", [])]

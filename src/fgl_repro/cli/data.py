@@ -79,7 +79,7 @@ def _dataset(name: str, features: str | None) -> Dataset:
 
 def _list(cache: Path) -> int:
     from fgl_repro.core.registry import option
-    from fgl_repro.data.graphs import GraphDataset
+    from fgl_repro.data.graph_dataset import GraphDataset
 
     print(f"{'name':<13} {'nodes':>8} {'edges':>9} {'features':>8} {'classes':>7} {'graphs':>7}  in cache")
     for name in NAMES:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -29,42 +28,17 @@ from fgl_repro.config import (
     yaml_files,
 )
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.files import cache_folder, folder_of
-from fgl_repro.runs import curves
-from fgl_repro.runs.packed import Packed, PackedDiverged
-from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import PREFIX, Archive, RecordStore
+from fgl_repro.core.files import cache_folder
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
+from fgl_repro.tables.request import NARROWED, Request, narrowed
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.status import Plan, plan
 
-NARROWED = ("datasets", "clients", "methods", "seeds")
-"""Options that keep a part of a table."""
-
 Pair = tuple[TableSpec, str]
 """A table or figure and a protocol."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A whole table or figure, the part of it that the command line names, and the protocol."""
-
-    spec: TableSpec
-    part: TableSpec
-    protocol: str
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the command line names all of it."""
-        return self.part == self.spec
-
-    @property
-    def to_run(self) -> TableSpec:
-        """What the command does where it is missing: the part, or of that only the rows that were added."""
-        rows = tuple(row for row in self.part.rows if row.id in self.part.added)
-        return replace(self.part, rows=rows) if rows else self.part
 
 
 def one(args: argparse.Namespace) -> Request:
@@ -74,16 +48,7 @@ def one(args: argparse.Namespace) -> Request:
         UserError: It does not exist or lacks what it is narrowed to.
     """
     spec = with_rows(load(args.table), getattr(args, "add", ()))
-    return _narrowed(spec, args, {axis: getattr(args, axis) for axis in NARROWED})
-
-
-def _narrowed(spec: TableSpec, args: argparse.Namespace, kept: Mapping[str, Sequence[Any]]) -> Request:
-    protocol = args.protocol or spec.protocols[0]
-    if protocol not in spec.protocols:
-        raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
-    whole = spec.under(protocol)
-    methods = [*kept["methods"], *whole.added] if kept["methods"] else []
-    return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)
+    return narrowed(spec, args.protocol, {axis: getattr(args, axis) for axis in NARROWED})
 
 
 def several(args: argparse.Namespace) -> list[Request]:
@@ -99,8 +64,8 @@ def several(args: argparse.Namespace) -> list[Request]:
         axes = (spec.under(args.protocol) if args.protocol in spec.protocols else spec).axes
         shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
         if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
-            found.append(_narrowed(spec, args, shared))
-    found = [wanted for wanted in found if not wanted.spec.added or _can_run(wanted)]
+            found.append(narrowed(spec, args.protocol, shared))
+    found = [wanted for wanted in found if not wanted.spec.added_rows or _can_run(wanted)]
     if not found:
         raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
     return found
@@ -168,14 +133,6 @@ def of_ours(paper: str) -> None:
             )
 
 
-RECORDS = Path("results/records")
-
-
-def records() -> Path:
-    """Where records lie unless a command says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
-    return folder_of("FGL_RECORDS", RECORDS)
-
-
 def folder(text: str) -> Path:
     """A folder by its name. An empty one would be the current folder; nothing lies below a file."""
     if not text:
@@ -195,85 +152,22 @@ def settings(text: str) -> dict[str, str | int | float | bool]:
     return {name: yaml.safe_load(value) for name, _, value in pairs}
 
 
-def store(args: argparse.Namespace) -> RecordStore:
-    """The records of this checkout."""
-    return RecordStore(args.records)
-
-
-def packed(args: argparse.Namespace, paper: str) -> tuple[Path, Path, Path]:
-    """The committed runs of a paper, their curves, and those that diverged."""
-    folder: Path = args.results / paper
-    return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
-
-
-def archive(args: argparse.Namespace, paper: str, *, lenient: bool = False) -> Archive:
-    """What was run here, over what was published with the repository."""
-    runs, rounds, diverged = published(args, paper)
-    return Archive(store(args), runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
-
-
-def packed_alone(args: argparse.Namespace, paper: str) -> Archive:
-    """What was published and nothing else: a run that ends while pages are written is on none of them."""
-    runs, rounds, diverged = published(args, paper)
-    return Archive(RecordStore(args.results / paper), runs, rounds, took=runs.took, diverged=diverged)
-
-
-def archive_of_all(args: argparse.Namespace) -> Archive:
-    """What was run here, over what was published of any paper."""
-    every = (published(args, paper) for paper in published_papers(args))
-    runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
-    return Archive(store(args), runs, rounds, lenient=True, diverged=diverged)
-
-
-def everything_published(args: argparse.Namespace) -> dict[str, Packed]:
-    """The published runs of every paper."""
-    return {paper: published(args, paper)[0] for paper in published_papers(args)}
-
-
-def find(args: argparse.Namespace) -> Record:
-    """The one run whose key begins with ``args.key``: recorded here or, where none is, published.
-
-    Raises:
-        UserError: There is none, or more than one.
-    """
-    own = store(args)
-    published = {key: runs for runs in everything_published(args).values() for key in runs if key.startswith(args.key)}
-    if len(published) == 1 and not any(path.stem.startswith(args.key[:PREFIX]) for path in own.files()):
-        ((key, runs),) = published.items()
-        return runs[key]
-    return own.find(args.key)
-
-
-def published_papers(args: argparse.Namespace) -> list[str]:
-    """Papers with packed runs."""
-    return sorted(path.parent.name for path in args.results.glob("*/runs.csv"))
-
-
-def published(args: argparse.Namespace, paper: str) -> tuple[Packed, dict[str, curves.Columns], PackedDiverged]:
-    """The published runs of a paper, their curves, and those that diverged, by key; read again when a file changes."""
-    files = packed(args, paper)
-    states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
-    return _read(*files, *states)
-
-
-@lru_cache
-def _read(
-    runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None
-) -> tuple[Packed, dict[str, curves.Columns], PackedDiverged]:
-    """Packed files; the further arguments have them read again once one has changed."""
-    return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)
+def folders_of(args: argparse.Namespace) -> RunFolders:
+    """Where the command line looks for runs."""
+    return RunFolders(args.records, args.results)
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
     """Runs with the device and threads of the command line, less those that are published (unless ``--fresh``)."""
-    known, own = archive(args, paper, lenient=True), store(args)
+    folders = folders_of(args)
+    known, own = folders.archive(paper, lenient=True), folders.store
     left = [
         config
         for config in configs
         if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
-        place = packed(args, paper)[0]
+        place = folders.packed(paper)[0]
         print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     return prepared(left, args)
 

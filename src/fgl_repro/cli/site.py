@@ -22,7 +22,8 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
     """Write the site of what the command line names; returns its front page."""
     site.check()
     specs = request.specs(args.table)
-    published = {paper: request.published(args, paper) for paper in request.published_papers(args)}
+    folders = request.folders_of(args)
+    published = {paper: folders.published(paper) for paper in folders.papers}
     rounds = {key: columns for _, curves, _ in published.values() for key, columns in curves.items()}
 
     def runs() -> Iterator[tuple[str, Record]]:
@@ -32,7 +33,7 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
             yield from (("", record) for record in _local(args, own))
 
     def fill(spec: TableSpec, protocol: str) -> artifact.Artifact:
-        return artifact.make(spec, protocol, request.archive(args, spec.paper))
+        return artifact.make(spec, protocol, folders.archive(spec.paper))
 
     sources = Sources(args.results, args.tables, args.guides, specs, Runs(runs()), rounds, fill)
     return site.build(sources, args.out, WORK, watched)
@@ -41,4 +42,4 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
 def _local(args: argparse.Namespace, papers: Iterable[str]) -> Iterator[Record]:
     """Runs recorded here, where some tables are a user's own."""
     if any((args.tables / paper).is_dir() for paper in papers):
-        yield from request.store(args).all(strict=False)
+        yield from request.folders_of(args).store.all(strict=False)

@@ -11,15 +11,17 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import completion, exit_status, mirror, request, site
+from fgl_repro.cli import completion, exit_status, request, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
-from fgl_repro.runs.launchers.hiring import Launcher
+from fgl_repro.runs.folders import RECORDS, default_records
+from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
 from fgl_repro.tables import artifact, findings, latex, load, report, results
+from fgl_repro.tables.request import NARROWED, Request
 from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        folder(sub, "--records", request.records(), "run records")
+        folder(sub, "--records", default_records(), "run records")
         folder(sub, "--results", Path("results"), "what is published")
         folder(sub, "--config-dir", None, "a folder of your own yamls: method/, table/, ...")
         sub.set_defaults(command=command)
@@ -74,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = add(name, command, help)
         sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
         examples = ("cora,citeseer", "3,5", "local,fedpub", "0,1")
-        for axis, example in zip(request.NARROWED, examples, strict=True):
+        for axis, example in zip(NARROWED, examples, strict=True):
             of = int if example[0].isdigit() else str
             sub.add_argument(f"--{axis}", type=_listed(of), default=[], metavar=example, help=f"only these {axis}")
         sub.add_argument("--protocol", metavar="NAME", help="default: the table's first")
@@ -145,7 +147,7 @@ def _run(args: argparse.Namespace) -> int:
     requests = request.several(args)
     if not args.fast:
         return _fill(args, requests)
-    corners = [request.Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
+    corners = [Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
     shared = None if args.launcher == "local" else "."  # a disk that other machines have, too
     with tempfile.TemporaryDirectory(prefix="fgl-fast-", dir=shared) as folder:
         args.records, args.results, args.out = (Path(folder) / name for name in ("records", "results", "tables"))
@@ -154,25 +156,25 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-def _fill(args: argparse.Namespace, requests: list[request.Request]) -> int:
+def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
-    launcher = Launcher(args.launcher, args.address, args.slurm)
+    folders, launcher = request.folders_of(args), Launcher(args.launcher, args.address, args.slurm)
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in results.candidate_runs(wanted.to_run, wanted.protocol)]
-    known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
+    known = folders.store if args.fresh else folders.archive(paper, lenient=True)
     candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
     if candidates:
-        ok = run_all(request.to_do(candidates, args, paper), args.jobs, request.store(args), launcher).ok
-        known = request.store(args) if args.fresh else request.archive(args, paper, lenient=True)
+        ok = run_all(request.to_do(candidates, args, paper), args.jobs, folders.store, launcher).ok
+        known = folders.store if args.fresh else folders.archive(paper, lenient=True)
     found = [results.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
-    summary = run_all(request.to_do(configs, args, paper), args.jobs, request.store(args), launcher)
+    summary = run_all(request.to_do(configs, args, paper), args.jobs, folders.store, launcher)
     if unnamed:
         print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
     ok = ok or not unnamed  # what diverged has lost
-    archive = request.archive(args, paper, lenient=True)
+    archive = folders.archive(paper, lenient=True)
     written = []
     for wanted in _watched(requests):
         whole = artifact.make(wanted.spec, wanted.protocol, archive)
@@ -203,7 +205,7 @@ def _sources(archive: Archive) -> str:
 
 def _show(args: argparse.Namespace) -> int:
     wanted = request.one(args)
-    archive = request.archive(args, wanted.spec.paper)
+    archive = request.folders_of(args).archive(wanted.spec.paper)
     print(artifact.make(wanted.part, wanted.protocol, archive).screen)
     print(f"\n{_sources(archive)}")
     return 0
@@ -211,14 +213,14 @@ def _show(args: argparse.Namespace) -> int:
 
 def _latex(args: argparse.Namespace) -> int:
     wanted = request.one(args)
-    archive = request.archive(args, wanted.spec.paper)
+    archive = request.folders_of(args).archive(wanted.spec.paper)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
     return 0
 
 
 def _missing(args: argparse.Namespace) -> int:
     requests = request.several(args)
-    archive = request.archive(args, requests[0].spec.paper)
+    archive = request.folders_of(args).archive(requests[0].spec.paper)
     configs: dict[str, Config] = {}
     for wanted in _watched(requests):
         for config in results.runs(wanted.to_run, wanted.protocol):
@@ -244,7 +246,7 @@ def _missing(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     requests = request.several(args)
-    archive = request.archive(args, requests[0].spec.paper)
+    archive = request.folders_of(args).archive(requests[0].spec.paper)
     for number, wanted in enumerate(_watched(requests)):
         made = artifact.make(wanted.part, wanted.protocol, archive)
         told = f"A part of it; fgl-table compare {wanted.spec.name} writes the whole."
@@ -257,12 +259,12 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
-    print(mirror.push(args, _watched))
+    print(to_wandb.push(args, _watched))
     return 0
 
 
 def _dashboard(args: argparse.Namespace) -> int:
-    print("Written:", ", ".join(map(str, mirror.dashboard(args))))
+    print("Written:", ", ".join(map(str, to_wandb.dashboard(args))))
     return 0
 
 
@@ -274,7 +276,7 @@ def _publish(args: argparse.Namespace) -> int:
         _pack(args, paper, specs)
         if args.only_records:
             continue
-        filled = _filled(paper, archive := request.packed_alone(args, paper))
+        filled = _filled(paper, archive := request.folders_of(args).packed_alone(paper))
         names = {spec.name for spec in specs}
         _refuse_blanks(args, filled)
         for item in (item for item in filled if item.spec.name in names and item.has_numbers):
@@ -300,8 +302,9 @@ def _refuse_blanks(args: argparse.Namespace, filled: Sequence[artifact.Artifact]
 
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
-    store, (runs, rounds, diverged) = request.store(args), request.packed(args, paper)
-    known = request.archive(args, paper)  # candidates that decide which runs are needed may be published already
+    folders = request.folders_of(args)
+    store, (runs, rounds, diverged) = folders.store, folders.packed(paper)
+    known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
     needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for _, part in needed for key in part})
     done = {key: r for key in keys if (r := store.load(key)) is not None}
@@ -323,16 +326,17 @@ def _filled(paper: str, archive: Archive) -> list[artifact.Artifact]:
 
 
 def _unpack(args: argparse.Namespace) -> int:
+    folders = request.folders_of(args)
     for paper in request.specs(args.table):
-        runs, rounds, _ = request.packed(args, paper)
+        runs, rounds, _ = folders.packed(paper)
         print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
-        curves.unpack(rounds, request.store(args))
+        curves.unpack(rounds, folders.store)
     return 0
 
 
 def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
-        filled = _filled(paper, archive := request.archive(args, paper))
+        filled = _filled(paper, archive := request.folders_of(args).archive(paper))
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
     return 0
 
@@ -352,14 +356,14 @@ def _site(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     rows = []
     for paper, plans in request.plans(args.table, _watched).items():
-        archive = request.archive(args, paper)
+        archive = request.folders_of(args).archive(paper)
         rows += [plan.line(archive) for plan in plans]
     print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
-    store, none_yet = request.store(args), args.records == request.RECORDS and not args.records.exists()
+    store, none_yet = request.folders_of(args).store, args.records == RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for sentence in damaged:
         print(f"fgl-table: {sentence}", file=sys.stderr)
@@ -369,7 +373,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rerun(args: argparse.Namespace) -> int:
-    record = request.find(args)
+    record = request.folders_of(args).find(args.key)
     found = rerun(record)
     what = f"{record.key[:8]} {label(record.config)}"
     print("\n".join([f"{what}: {found}", *found.lines[:10], *(["..."] if len(found.lines) > 10 else [])]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,14 +18,14 @@ from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import GROUPS, Config, conf_dir, key_of, register, search, typed
-from fgl_repro.core.errors import DivergenceError, UserError, sentence
+from fgl_repro.config import GROUPS, Config, conf_dir, register, search, typed
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
-from fgl_repro.runs.attempt import EXECUTE, attempt
-from fgl_repro.runs.progress import RunProgress
-from fgl_repro.runs.record import Measured, Record
-from fgl_repro.runs.store import RecordStore, Source
+from fgl_repro.runs.obtain import obtain, try_out
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.summary import summary
 
 if TYPE_CHECKING:
     from hydra.conf import HydraConf
@@ -36,61 +35,6 @@ REFUSALS = (UserError, HydraException, OmegaConfBaseException, OSError)
 
 _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
-
-
-def obtain(
-    config: Config, store: RecordStore, live: bool = True, slot: int = 0, execute: str = EXECUTE
-) -> tuple[Record, bool]:
-    """The record of ``config``, computed only if it is missing; and whether it had to be computed.
-
-    Args:
-        live: Log to W&B while the run goes on; otherwise only the record is written and can be pushed later.
-        slot: Number of this job, for spreading jobs over GPUs.
-        execute: As in ``attempt``.
-
-    Raises:
-        UserError: The run is being computed elsewhere, or it failed.
-    """
-    key = key_of(config)
-    found = None if config.runtime.force else store.whole(key)
-    if found is not None and store.enough(found, config.runtime.curves):
-        return found, False
-    name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
-    mirror = config.logger.mode if live else "disabled"
-    with RunProgress(name, config.runtime.progress) as bar:
-        verdict = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
-    record = None if verdict == "busy" else store.load(key)
-    if record is None:
-        raise UserError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
-    return record, verdict == "done"
-
-
-def try_out(candidate: tuning.Choice, known: Source, compute: Callable[[], object]) -> None:
-    """Compute a tuning candidate, unless it is known to diverge. One that does has lost, and others go on."""
-    if tuning.diverged(key_of(candidate.config), known):
-        return
-    try:
-        compute()
-    except DivergenceError as error:
-        print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
-
-
-def summary(record: Record, focus: str) -> str:
-    """A finished run in a few lines; the probe that was asked for comes first."""
-    names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
-    chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
-    lines = [f"{'probe':<15}{chosen:>30}{'last round':>14}"]
-    for name in names if record.tested else [*names, "validation"]:
-        best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
-        lines.append(f"{name:<15}{best:>30}{last:>14}")
-    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if record.tested else [])])
-
-
-def _number(found: Measured) -> str:
-    """Percent, or an error as it is."""
-    if found.accuracy is None:
-        return "-"
-    return f"{found.kind.scale * found.accuracy:.{4 if found.kind.error else 2}f}"
 
 
 def job(config: Config, live: bool = True, slot: int = 0) -> Record:

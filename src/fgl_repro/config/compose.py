@@ -247,7 +247,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     if known.keys() != every.keys():
         return _typed(_root(choices, clients))
     if clients is not None:
-        known["partitioner"] = known["partitioner"].told("clients", clients)
+        known["partitioner"] = known["partitioner"].with_value("clients", clients)
     made = parts.together(known)
     if isinstance(made["model"], Auto):
         made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)

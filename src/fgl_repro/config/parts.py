@@ -51,8 +51,8 @@ class Part:
     values: dict[str, Any]
     open: dict[str, Table | Same]
 
-    def told(self, key: str, value: Any) -> Part:
-        """The same with another value."""
+    def with_value(self, key: str, value: Any) -> Part:
+        """Give the same option with another value of one key."""
         still = {name: found for name, found in self.open.items() if name != key}
         return Part(self.owner, {**self.values, key: value}, still)
 

@@ -91,8 +91,15 @@ def find(package: str, name: str, attribute: str, option: str) -> Any:
     Raises:
         UserError: No such module has it; the message says so of the ``option`` that the name came from.
     """
-    modules = [module.name for module in iter_modules(import_module(package).__path__)]
-    if name in modules and hasattr(found := import_module(f"{package}.{name}"), attribute):
+    if name in _modules(package) and hasattr(found := import_module(f"{package}.{name}"), attribute):
         return getattr(found, attribute)
-    choices = sorted(m for m in modules if hasattr(import_module(f"{package}.{m}"), attribute))
-    raise UserError(f"There is no {option}={name}; choose one of {', '.join(choices)}.")
+    raise UserError(f"There is no {option}={name}; choose one of {', '.join(having(package, attribute))}.")
+
+
+def having(package: str, attribute: str) -> list[str]:
+    """Names of the modules of a package that have ``attribute``."""
+    return sorted(name for name in _modules(package) if hasattr(import_module(f"{package}.{name}"), attribute))
+
+
+def _modules(package: str) -> list[str]:
+    return [module.name for module in iter_modules(import_module(package).__path__)]

@@ -139,7 +139,7 @@ def converted(owner: type, name: str, value: Any) -> Any:
 
 @cache
 def _simple(owner: type, name: str, kind: str, value: Any) -> Any:
-    """The same for a value that can be looked up, of its own kind: 1 is no 1.0 and no True."""
+    """Convert a value that can be looked up by itself and its type, for 1 is neither 1.0 nor True."""
     node = _node(owner)
     node[name] = value
     return node[name]

@@ -202,11 +202,11 @@ class World:
         return World(graph, train, validation, (), [self.missing[k] for k in which])
 
     def selected_by_test(self) -> World:
-        """The same, with the rows of the first test probe as those that select the round."""
+        """Give the world in which the rows of the first test probe select the round."""
         return replace(self, validation=replace(self.probes[0], name=self.validation.name))
 
     def averaged(self, average: Average) -> World:
-        """The same, with ``average`` in place of ``pooled`` wherever that would be measured."""
+        """Give the world in which ``average`` is measured wherever ``pooled`` would be."""
         validation, *probes = (
             replace(probe, average=average) if probe.average == "pooled" else probe
             for probe in (self.validation, *self.probes)

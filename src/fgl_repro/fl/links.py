@@ -70,7 +70,7 @@ class LinkTuning(Stage[Step]):
         every = F.softplus(-logits(z, self.links)) + F.softplus(logits(z, others))
         return every.new_zeros(self.clients.count).index_add(0, self.owner, every) / (2 * self.counts)
 
-    def judged(self, trained: Params) -> Tensor:
+    def scores(self, trained: Params) -> Tensor:
         """Areas under the ROC curve over the pairs for validation ``[K]``; one half where there are none."""
         areas = np.nan_to_num(self.areas(trained, self.held.validation), nan=0.5)
         return torch.from_numpy(areas).to(self.clients.samples)

@@ -48,7 +48,7 @@ else:
 class Method(Option, _Keeping[S]):
     """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
-    The thirteen hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first
+    The hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first
     called before the phases, with what ``publish`` sends.
 
     Attributes:

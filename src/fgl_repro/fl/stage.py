@@ -66,7 +66,7 @@ class Stage(Generic[S]):
         loss = descend(self.steps(self.every + (number == 0), at_work), self.loss, self.optimisers)
         now = self._each()
         with torch.no_grad():
-            right = self.judged(clients.trained | now)
+            right = self.scores(clients.trained | now)
             if len(loss) == clients.count:
                 loss = loss[torch.from_numpy(at_work).to(loss.device)]
             *scores, mean = torch.cat([right, loss.mean().view(1)]).tolist()
@@ -81,7 +81,7 @@ class Stage(Generic[S]):
         values = {"loss": mean, "validation": float(self.score.mean())}
         return Turn(values, going=self.waited < self.patience)
 
-    def judged(self, trained: Params) -> Tensor:
+    def scores(self, trained: Params) -> Tensor:
         """What a check compares, more being better ``[K]``: accuracies on the clients' own validation nodes."""
         view = self.clients.validation
         return hits(self.clients.model(trained, view), view) / view.counts.clamp_min(1)

@@ -26,10 +26,10 @@ class Start:
 
 
 class Starter(Protocol):
-    """Whoever says so: the method."""
+    """What clients ask of a method before a run: what they start from, and what they see."""
 
     def start(self, model: Model, seed: int) -> Start:
-        """The network and its weights, built on the architecture ``model``."""
+        """Build the network and its weights on the architecture ``model``."""
 
     def inputs(self, own: Inputs) -> Inputs:
-        """What clients see, who have ``own`` subgraphs."""
+        """Say what clients see that have the subgraphs ``own``."""

@@ -133,7 +133,7 @@ class BlockOp:
 
     @staticmethod
     def of(blocks: list[Tensor]) -> BlockOp:
-        """Of square matrices, each of its own size."""
+        """Put square matrices, each of its own size, into one operator."""
         height, device = max(map(len, blocks)), blocks[0].device
         padded = torch.stack([F.pad(block, (0, height - len(block)) * 2) for block in blocks])
         slots = [k * height + torch.arange(len(block), device=device) for k, block in enumerate(blocks)]

@@ -216,7 +216,7 @@ class Views:
 
     @cached_property
     def brief(self) -> Views:
-        """The same for views that serve one step."""
+        """A builder that shares what is made already and keeps nothing further, for views that serve one step."""
         out = Views(self.device, kept=False)
         out._made = self._made
         return out

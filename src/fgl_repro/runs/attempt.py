@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fgl_repro.fl.phase import Report
 
 EXECUTE = "fgl_repro.runs.execute:execute"
-Verdict = Literal["done", "recorded", "busy"]
+Ending = Literal["done", "recorded", "busy"]
+"""How an attempt ended that did not fail, see :func:`attempt`."""
 
 
 def attempt(
@@ -36,7 +37,7 @@ def attempt(
     slot: int = 0,
     mirror: str = "disabled",
     execute: str = EXECUTE,
-) -> Verdict:
+) -> Ending:
     """Compute and record one run, unless it is recorded or somebody else is at it.
 
     Args:

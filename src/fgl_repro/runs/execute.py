@@ -19,15 +19,13 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import likeness, measure
-from fgl_repro.fl.phase import Report
+from fgl_repro.fl.phase import Curves, Report
 from fgl_repro.fl.rounds import Training, train
 from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import View, Views
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Measured, Record, Selection
-
-Curves = dict[str, list[float]]
 
 
 @dataclass
@@ -164,7 +162,7 @@ class Prober:
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def alike(self, trained: Params) -> dict[str, list[list[list[float | None]]]]:
-        """Of graphs with classes: how alike every two clients' embeddings of a class of test graphs are, by class."""
+        """Measure how alike every two clients' embeddings of a class of test graphs are, by class."""
         if self.clients.world.graph.base.num_classes < 2 or not self._losses:
             return {}
         view = next(iter(self._losses.values()))

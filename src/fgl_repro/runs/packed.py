@@ -155,7 +155,7 @@ def pack(records: Iterable[Record], path: Path) -> int:
 
 
 def pack_diverged(notes: Iterable[Note], path: Path, runs: Collection[str]) -> int:
-    """The same for notes of runs that diverged, but for those with a key in ``runs``; no file where there are none."""
+    """Merge notes of runs that diverged into a packed CSV, without those of keys in ``runs``; no file without any."""
     held = dict(PackedDiverged(path)) | {note.key: note for note in notes}
     rows = [_which(note) | _whole(note) for note in held.values() if note.key not in runs]
     return _write(rows, path) if rows or path.exists() else 0

@@ -30,7 +30,7 @@ PREFIX = 16  # hex digits of the key in a file name
 MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
 
 Kind = TypeVar("Kind", bound=Note)
-Curves = Mapping[str, Sequence[float | int | None]]
+CurveValues = Mapping[str, Sequence[float | int | None]]
 
 
 def _read(path: Path, kind: type[Kind]) -> Kind:
@@ -111,7 +111,7 @@ class RecordStore:
             return _read(path, Note) if path.exists() else None
         return None
 
-    def save(self, record: Record, curves: Curves | None = None) -> Path:
+    def save(self, record: Record, curves: CurveValues | None = None) -> Path:
         """Write a finished run; the record is renamed into place last, so its presence means all is there."""
         if curves:
             write_atomic(self._beside(record.key, "curves.csv"), _curves_text(curves))
@@ -210,7 +210,7 @@ class RecordStore:
         claims.Claim(self._beside(key, "claim"), pid).release()
 
 
-def _curves_text(curves: Curves) -> str:
+def _curves_text(curves: CurveValues) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if "round" not in curves:

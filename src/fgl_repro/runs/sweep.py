@@ -12,9 +12,9 @@ from typing import Any
 
 from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
-from fgl_repro.runs.launchers.crew import Crew
-from fgl_repro.runs.launchers.hiring import LOCAL, Launcher
-from fgl_repro.runs.progress import PRIOR, Progress, features
+from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
+from fgl_repro.runs.launchers.workers import Workers
+from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
@@ -58,7 +58,7 @@ def brief(identity: dict[str, Any]) -> str:
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
-    """One job a distinct key, cheap data sets first, the runs of one data set together (workers cache it).
+    """One job a distinct key, small data sets first, the runs of one data set together (workers cache it).
 
     Where two configs have one key, the one that keeps all curves stands.
     """
@@ -70,7 +70,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
 
     def order(job: Job) -> tuple[Any, ...]:
         dataset, world, method, clients = features(job.identity)
-        return PRIOR.get(dataset, 30.0), dataset, world, clients, method, job.identity["seed"], job.key
+        return guess(dataset), dataset, world, clients, method, job.identity["seed"], job.key
 
     return sorted(jobs.values(), key=order)
 
@@ -102,7 +102,7 @@ def run_all(
     if not missing:
         return Summary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
-    sweep = _Sweep(missing, store, launcher.hire(jobs, len(missing), store, execute))
+    sweep = _Sweep(missing, store, launcher.start(jobs, len(missing), store, execute))
     sweep.summary.skipped = len(wanted) - len(missing)
     try:
         sweep.work()
@@ -116,38 +116,38 @@ def run_all(
 class _Sweep:
     """State of ``run_all``: jobs waiting, jobs that other shells do, those who do ours."""
 
-    def __init__(self, jobs: list[Job], store: RecordStore, crew: Crew) -> None:
+    def __init__(self, jobs: list[Job], store: RecordStore, workers: Workers) -> None:
         self.pending = deque(jobs)
         self.foreign: list[Job] = []
         self.summary = Summary()
-        self._store, self._crew, self._costs = store, crew, store.costs
+        self._store, self._workers, self._costs = store, workers, store.costs
         self._progress = Progress(len(jobs))
         self._looked = 0.0
 
     def work(self) -> None:
-        while self.pending or self.foreign or self._crew.running():
-            self._crew.assign(self.pending)
-            for job, answer in self._crew.listen():
+        while self.pending or self.foreign or self._workers.running():
+            self._workers.assign(self.pending)
+            for job, answer in self._workers.listen():
                 self._settle(job, answer)
             self._look_around()
             self._report()
 
     def close(self) -> None:
-        self._crew.close()
+        self._workers.close()
         self._progress.close()
 
     def _settle(self, job: Job, answer: Answer) -> None:
-        if answer.verdict == "busy":
+        if answer.ending == "busy":
             self.foreign.append(job)
             return
-        if answer.verdict == "done" or (answer.verdict == "died" and self._is_done(job)):
+        if answer.ending == "done" or (answer.ending == "died" and self._is_done(job)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
-        elif answer.verdict == "recorded":
+        elif answer.ending == "recorded":
             self.summary.elsewhere += 1
         else:
-            if answer.verdict == "died":  # and could not say so itself
+            if answer.ending == "died":  # and could not say so itself
                 with suppress(OSError):
                     self._store.save_failed(note_of(job.config).changed(error=answer.sentence))
             self.summary.failed.append((label(job.identity), answer.sentence))
@@ -173,7 +173,7 @@ class _Sweep:
         now = time.monotonic()
         left = sum(self._costs.seconds(job.identity) for job in [*self.pending, *self.foreign])
         names = [f"{label(job.identity)} (another shell)" for job in self.foreign[:1]]
-        for task in self._crew.running():
+        for task in self._workers.running():
             expected, at = self._costs.seconds(task.job.identity), task.round
             if task.since is None:
                 left += expected
@@ -181,4 +181,4 @@ class _Sweep:
             spent = now - task.since
             left += spent * (at.total - at.done) / at.done if at is not None else max(expected - spent, spent / 2)
             names.insert(0, f"{brief(task.job.identity)}{'' if at is None else f' {at.done}/{at.total}'}")
-        self._progress.tick(", ".join(names), left / self._crew.size)
+        self._progress.tick(", ".join(names), left / self._workers.size)

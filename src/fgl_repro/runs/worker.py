@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 from fgl_repro.core.errors import sentence
-from fgl_repro.runs.attempt import Verdict, attempt
+from fgl_repro.runs.attempt import Ending, attempt
 from fgl_repro.runs.store import RecordStore
 
 TOLD_EVERY = 0.5  # seconds between two rounds that the sweep hears of
@@ -36,7 +36,7 @@ class Job:
 class Answer:
     """How a job ended. ``sentence`` says why it failed or what its worker died of; ``seconds`` counts the run alone."""
 
-    verdict: Verdict | Literal["failed", "died"]
+    ending: Ending | Literal["failed", "died"]
     seconds: float = 0.0
     sentence: str = ""
 
@@ -73,8 +73,8 @@ def answer(job: Job, store: RecordStore, execute: str, slot: int, tell: Callable
                 tell(Round(number + 1, total))
 
     try:
-        verdict = attempt(job.config, store, report=report, slot=slot, execute=execute)
-        return Answer(verdict, time.perf_counter() - started if verdict == "done" else 0.0)
+        ending = attempt(job.config, store, report=report, slot=slot, execute=execute)
+        return Answer(ending, time.perf_counter() - started if ending == "done" else 0.0)
     except Exception as error:
         return Answer("failed", time.perf_counter() - started, sentence(error))
 

@@ -36,11 +36,11 @@ def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
     note = " ".join(filter(None, (spec.note, told)))
     wider = with_lines(spec, rows) if spec.sweep else replace(spec, rows=(*spec.rows, *rows))
     new = tuple(row.id for row in wider.rows if row not in spec.rows)
-    return replace(wider, added=new, note=note)
+    return replace(wider, added_rows=new, note=note)
 
 
 def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -> list[TableSpec]:
-    """Of a paper's tables those that compare methods and lack these, with them; without any ``words`` all as they are.
+    """Add rows to those of a paper's tables that compare methods and lack them; without any ``words`` all stay.
 
     Raises:
         UserError: There is no such method or variant.

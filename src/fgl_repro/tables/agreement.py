@@ -29,12 +29,12 @@ class Difference:
     Attributes:
         points: Percentage points, of an error percent of the printed number; None where one of the two is missing.
         stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``; None where that is 0 or missing.
-        verdict: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
+        old_rule: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
     """
 
     points: float | None
     stds: float | None
-    verdict: str
+    old_rule: str
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     gap = (ours.mean - theirs.mean) / theirs.whole
     pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2) / theirs.whole
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
-    verdict = "suspect" if theirs.suspect else "agrees" if near else "differs"
-    return Difference(100 * gap, gap / pooled if pooled > 0 else None, verdict)
+    told = "suspect" if theirs.suspect else "agrees" if near else "differs"
+    return Difference(100 * gap, gap / pooled if pooled > 0 else None, told)
 
 
 def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
@@ -84,7 +84,7 @@ def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
     for cell in cells:
         theirs, ours = reference.of(cell), table.results[cell].at(table.selection)
         other = ours and ours.restated(table.ddof, 0 if table.ddof else 1)
-        changed += difference(theirs, ours).verdict != difference(theirs, other).verdict
+        changed += difference(theirs, ours).old_rule != difference(theirs, other).old_rule
     return changed
 
 
@@ -96,7 +96,7 @@ def columns(table: Grid, selection: str) -> list[Column]:
         for row in table.spec.rows:
             cell = Cell(panel, row, dataset, clients)
             theirs, ours = reference.of(cell), table.results[cell].at(selection)
-            if theirs and ours and difference(theirs, ours).verdict in COUNTED:
+            if theirs and ours and difference(theirs, ours).old_rule in COUNTED:
                 pairs.append((merit(theirs.mean), merit(ours.mean)))
         out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
     return out
@@ -125,11 +125,11 @@ def tallies(table: Grid, selection: str) -> list[Tally]:
     gaps: dict[str, list[Difference]] = {row.label: [] for row in table.spec.rows}
     for cell, found in table.results.items():
         gap = difference(reference.of(cell), found.at(selection))
-        if gap.verdict in COUNTED:
+        if gap.old_rule in COUNTED:
             gaps[cell.row.label].append(gap)
     out = []
     for name, group in {**gaps, "all": [gap for own in gaps.values() for gap in own]}.items():
         points = [abs(gap.points) for gap in group if gap.points is not None]
-        agreeing = sum(gap.verdict == "agrees" for gap in group)
+        agreeing = sum(gap.old_rule == "agrees" for gap in group)
         out.append(Tally(name, len(group), agreeing, sum(points) / len(points) if points else None))
     return out

@@ -14,7 +14,7 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.results import Grid, csv_text, seed_range
 from fgl_repro.tables.spec import TableSpec
-from fgl_repro.tables.swept import added
+from fgl_repro.tables.swept import added_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,7 +98,7 @@ def place(spec: TableSpec, protocol: str) -> Path:
 
     With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.
     """
-    return Path("+".join((spec.paper, *added(spec)))) / protocol
+    return Path("+".join((spec.paper, *added_lines(spec)))) / protocol
 
 
 def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:

@@ -13,7 +13,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUNDS, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
+from fgl_repro.tables.results import ROUND_NAMES, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,
@@ -30,11 +30,11 @@ from fgl_repro.tables.verdict import (
 
 HEADS = ("cells", *VERDICTS, "reproduced of told", "looked at", "not looked at", "old rule", "tau")
 
-Judged = Mapping[Cell, tuple[Evidence, str]]
+CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 """Evidence and verdict of cells."""
 
 
-def judged(table: Grid, selection: str) -> Judged:
+def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
     """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found = {}
     for cell, result in table.results.items():
@@ -62,8 +62,8 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     that were looked at when settings were chosen and for others; agreement by the old rule; median tau of the columns.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
-    at = {id(line): line[f"{line['printed_selection']}_judgement"] for line in once}
-    old = [line[f"{line['printed_selection']}_verdict"] for line in once]
+    at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}
+    old = [line[f"{line['printed_selection']}_old_rule"] for line in once]
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
@@ -96,7 +96,7 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 def rows(table: Grid) -> list[dict[str, Any]]:
     """One row a cell, for the CSV."""
     out, once = [], speaking(table)
-    verdict = {selection: judged(table, selection) for selection in ROUNDS}
+    at_round = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
         row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
@@ -105,15 +105,15 @@ def rows(table: Grid) -> list[dict[str, Any]]:
         row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
         row |= {"metric": table.spec.metric_of(cell.panel)} if table.spec.has_errors else {}
         row |= {"draws": "splits and seeds" if table.redraw else "seeds", "printed_selection": table.selection}
-        for selection in ROUNDS:
+        for selection in ROUND_NAMES:
             ours = found.at(selection)
             gap = difference(theirs, ours)
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")
             row |= {f"{selection}_points": decimal(gap.points, 2), f"{selection}_stds": decimal(gap.stds, 2)}
-            row[f"{selection}_verdict"] = gap.verdict
-            shown, judgement = verdict[selection][cell]
+            row[f"{selection}_old_rule"] = gap.old_rule
+            shown, verdict = at_round[selection][cell]
             row |= {f"{selection}_half": decimal(shown.half, 2), f"{selection}_p": decimal(shown.p, 4)}
-            row |= {f"{selection}_judgement": judgement, f"{selection}_silent": shown.silent}
+            row |= {f"{selection}_verdict": verdict, f"{selection}_silent": shown.silent}
         out.append(row)
     return out
 
@@ -129,14 +129,14 @@ def _printed(theirs: Reference | None) -> Stat | None:
 
 
 def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]) -> list[str]:
-    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, verdict by the old rule."""
-    shown, judgement = found
-    old = difference(reference.of(cell), table.results[cell].at(selection))
+    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, what the old rule says."""
+    shown, verdict = found
+    gap = difference(reference.of(cell), table.results[cell].at(selection))
     half = "" if shown.half is None else f"± {shown.half:.1f}"
-    return [signed(old.points), half, judgement if not shown.silent else shown.silent, old.verdict]
+    return [signed(gap.points), half, shown.silent or verdict, gap.old_rule]
 
 
-def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged) -> str:
+def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVerdicts) -> str:
     """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints."""
     selection, form = table.selection, table.spec.format_of(panel)
     body = []
@@ -145,9 +145,10 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: Judged)
         ours, status = result.at(selection), result.status
         text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(status, "")
         text = " ".join(filter(None, (text, result.to_run)))
-        line = _beside(table, cell, selection, found[cell])
-        line[2:] = line[2:] if status in ("complete", "partial") else [status, status]
-        body.append([cell.row.label, text, paper_number(reference.of(cell), form), *line])
+        gap, half, *words = _beside(table, cell, selection, found[cell])
+        if status not in ("complete", "partial"):
+            words = [status, status]
+        body.append([cell.row.label, text, paper_number(reference.of(cell), form), gap, half, *words])
     heads = ["method", "ours (seeds)", "paper", "diff", "interval", "verdict", "old rule"]
     return grid_text(heads, body) if body else ""
 
@@ -182,7 +183,7 @@ def markdown(table: Grid) -> str:
         _column_grid(table),
         "## By cell",
     ]
-    found = {selection: judged(table, selection) for selection in ROUNDS}
+    found = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for panel in spec.panels:
         blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
@@ -197,7 +198,7 @@ def screen(table: Grid) -> str:
         f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, "
         f"{spec.measure}, seeds {', '.join(map(str, spec.seeds))}"
     ]
-    found = judged(table, table.selection)
+    found = verdicts_of(table, table.selection)
     for panel, at in product(spec.panels, spec.places):
         if text := beside(table, panel, *at, found):
             blocks += [f"{panel.title}, {place(*at)}", text]
@@ -223,7 +224,7 @@ def differences(table: Grid) -> str:
     for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
         gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]
         body.append([name, f"{spelled(at[0])} {at[1]}", panel.title, *gaps])
-    ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUNDS]
+    ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUND_NAMES]
     return grid_text(["difference", "column", "panel", "paper", *ours], body, numbers_from=3)
 
 
@@ -251,16 +252,16 @@ def _column_grid(table: Grid) -> str:
     return grid_text(heads, body, numbers_from=2) if body else "No column has two methods yet."
 
 
-def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, Judged]) -> str:
+def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, CellVerdicts]) -> str:
     form = table.spec.format_of(panel)
     body = []
     for cell in (cell for cell in table.results if cell.panel == panel):
         result = table.results[cell]
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
-        for selection in ROUNDS:
+        for selection in ROUND_NAMES:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
         seeds = str(result.best.n if result.best else 0)
         body.append([*line, " ".join(filter(None, (seeds, result.to_run)))])
     rest = ["diff", "interval", "verdict", "old rule"]
-    both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUNDS]
+    both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUND_NAMES]
     return grid_text(["column", "method", "paper", *both[0], *both[1], "seeds"], body, numbers_from=2)

@@ -147,7 +147,7 @@ class _Lookup:
         for name, value in ({n: v for n, v in self.inherited.items() if n in columns} | filters).items():
             wanted = set(value.split(","))
             rows = [row for row in rows if row[name] in wanted]
-        self.lines += rows if "best_judgement" in columns else []
+        self.lines += rows if "best_verdict" in columns else []
         return rows
 
     def single(self, rows: list[Words], filters: Words) -> Words:
@@ -199,17 +199,17 @@ class _Lookup:
 
     def counted(self, filters: Words) -> str:
         at = filters.pop("at", self.at)
-        found = [r for r in self.matching(self.published.cells, filters) if r[f"{at}_verdict"] in COUNTED]
+        found = [r for r in self.matching(self.published.cells, filters) if r[f"{at}_old_rule"] in COUNTED]
         if not found:
             raise ValueError("no cell that counts matches")
         if self.word == "agree":
-            return f"{sum(row[f'{at}_verdict'] == 'agrees' for row in found)} of {len(found)}"
+            return f"{sum(row[f'{at}_old_rule'] == 'agrees' for row in found)} of {len(found)}"
         return f"{np.mean([abs(float(row[f'{at}_points'])) for row in found]):.1f}"
 
     def reproduced(self, filters: Words) -> str:
         at = filters.pop("at", self.at)
         once = [row for row in self.matching(self.published.cells, filters) if row["counted"] == "1"]
-        if not (told := [row[f"{at}_judgement"] for row in once if row[f"{at}_judgement"] != NOTHING]):
+        if not (told := [row[f"{at}_verdict"] for row in once if row[f"{at}_verdict"] != NOTHING]):
             raise ValueError("no cell with evidence matches")
         return f"{told.count(REPRODUCED)} of {len(told)}"
 

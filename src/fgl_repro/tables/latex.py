@@ -144,7 +144,7 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
     heads = ["clients" if groups[0][0] else "", *(escaped(column.head) for column in columns)]
     lines += [" & ".join(heads) + r" \\", "\\midrule"]
     for row in spec.rows:
-        if spec.added and row.id == spec.added[0]:
+        if spec.added_rows and row.id == spec.added_rows[0]:
             lines.append("\\midrule")
         cells = [_cell(table, marks, column.cell(row)) for column in columns]
         lines.append(" & ".join([escaped(row.label), *cells]) + r" \\")

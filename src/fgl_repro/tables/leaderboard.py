@@ -75,7 +75,7 @@ def averages(table: Grid, panel: Panel) -> pd.DataFrame:
     Only rows that have a number in all of them are ranked. ``firsts``: in how many columns a row is the best.
     """
     places = [found for at in table.spec.places if (found := standings(table, panel, *at))]
-    own = set(table.spec.added)
+    own = set(table.spec.added_rows)
     shared = [found for found in places if own <= {standing.cell.row.id for standing in found}]
     merit = table.spec.kind_of(panel).merit
     columns = [pd.Series({each.cell.row.label: merit(each.stat.mean) for each in found}) for found in shared]
@@ -96,7 +96,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
             line |= {"wanted": table.results[standing.cell].wanted}
             theirs = reference.of(standing.cell)
             line |= {"behind": decimal(standing.behind, 2), "paper_mean": decimal(theirs.mean if theirs else None, 6)}
-            out.append(line | {"added": int(standing.cell.row.id in table.spec.added)})
+            out.append(line | {"added": int(standing.cell.row.id in table.spec.added_rows)})
     return out
 
 
@@ -114,7 +114,7 @@ def markdown(table: Grid) -> str:
 
 
 def _label(table: Grid, label: str) -> str:
-    own = {row.label for row in table.spec.rows if row.id in table.spec.added}
+    own = {row.label for row in table.spec.rows if row.id in table.spec.added_rows}
     return f"**{label}**" if label in own else label
 
 
@@ -162,7 +162,7 @@ def draw(figure: Figure, table: Grid) -> None:
 
 def _style(table: Grid, row: Row) -> tuple[str, str]:
     """Colour and mark of a row; those of added ones are like no other's."""
-    number_of, added = table.spec.rows.index(row), len(table.spec.rows) - len(table.spec.added)
+    number_of, added = table.spec.rows.index(row), len(table.spec.rows) - len(table.spec.added_rows)
     color, mark, _ = charts.style(number_of if number_of < added else number_of - added)
     return (color, mark) if number_of < added else (ADDED, mark)
 

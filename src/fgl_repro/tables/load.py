@@ -8,6 +8,7 @@ the names of their files; tables of a user's own folder are refused where they w
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -31,10 +32,9 @@ from fgl_repro.tables.swept import with_lines
 T = TypeVar("T")
 
 PAPER = "_paper.yaml"
-GIVEN = ("path", "display", "added", "lines", "line")
+GIVEN = ("path", "display", "added_rows", "lines", "line")
 """What a table and its rows have from their place, their paper and the command line."""
-OF_ERRORS = (ACCURACY, "bars", "curves", "ranks", "sensitivity", "variants")
-"""Kinds that can tell numbers of which less is better."""
+KINDS = "fgl_repro.tables.kinds"
 PARTS: dict[Any, type[Any]] = {"rows": Row, "panels": Panel, "reference": Printed}
 
 
@@ -156,14 +156,15 @@ def _check(spec: TableSpec) -> None:
                 spec.path,
                 f"panel {panel.name} has metric {spec.metric_of(panel)} and its reference {printed}: give both one",
             )
-    if spec.has_errors and spec.kind not in OF_ERRORS:
-        raise _wrong(spec.path, f"kind {spec.kind} tells no errors: choose from {', '.join(OF_ERRORS)}")
     if spec.kind == ACCURACY and not (spec.rows and spec.panels):
         raise _wrong(spec.path, "a grid of accuracies needs rows and panels: add them")
     try:
-        registry.find("fgl_repro.tables.kinds", spec.kind, "content", "kind")
+        content = registry.find(KINDS, spec.kind, "content", "kind")
     except UserError as error:
         raise _wrong(spec.path, str(error).rstrip(".")) from None
+    if spec.has_errors and not hasattr(sys.modules[content.__module__], "TELLS_ERRORS"):
+        able = registry.having(KINDS, "TELLS_ERRORS")
+        raise _wrong(spec.path, f"kind {spec.kind} tells no errors: choose from {', '.join(able)}")
 
 
 def _wrong(path: Path, what: str) -> UserError:

@@ -15,12 +15,12 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import Cell, Panel
 
 SUSPECT = "suspect"
-"""With which the note of a number begins that is taken for a misprint."""
+"""The note of a number that is taken for a misprint begins with this word."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A share as the paper prints it, as a fraction, or an error as it is; ``std`` is None where print has lost it."""
+    """A printed number: a share as a fraction, an error as it is; ``std`` is None where the paper prints none."""
 
     mean: float
     std: float | None
@@ -34,13 +34,13 @@ class Reference:
 
     @property
     def whole(self) -> float:
-        """Of what a gap to it is told as a hundredth: 1, in points; of an error itself, in percent of it."""
+        """What a gap is divided by before it is told: 1 for a share (points), for an error itself (percent)."""
         return self.mean if self.error and self.mean else 1.0
 
 
 @cache
 def lines(file: str) -> tuple[dict[str, str], ...]:
-    """Every line of a file, by column name.
+    """Read every line of a file, its entries by column name.
 
     Args:
         file: Path below ``reference``.
@@ -59,7 +59,7 @@ _KEYS: dict[str, Callable[[str], Any]] = {"dataset": str.lower, "n_clients": lam
 
 
 def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict[Any, float]:
-    """Printed numbers by the entries of ``columns``; lines without a number are left out.
+    """Read printed numbers by the entries of ``columns``; lines without a number are left out.
 
     Args:
         columns: One, whose entries are the keys, or several, whose tuples are. Data sets are in lower case; the number
@@ -75,7 +75,7 @@ def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict
 
 
 def misprints(file: str, *columns: str) -> set[Any]:
-    """Which printed numbers are taken for misprints, by the entries of ``columns`` as ``numbers`` has them."""
+    """Name the printed numbers that are taken for misprints, by the entries of ``columns`` as ``numbers`` has them."""
     return {_key(line, columns) for line in lines(file) if line["note"].startswith(SUSPECT)}
 
 
@@ -88,7 +88,7 @@ def _key(line: dict[str, str], columns: tuple[str, ...]) -> Any:
 def accuracies(
     file: str, setting: str, name: str = "method", metric: str = "accuracy"
 ) -> dict[tuple[str, int, str], Reference]:
-    """Printed shares or errors by data set in lower case, clients (0: one number for all) and method as printed.
+    """Read printed shares or errors by data set in lower case, clients (0: one number for all) and method as printed.
 
     Args:
         setting: Value of the ``setting`` column.
@@ -110,7 +110,7 @@ def accuracies(
 
 
 def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | None:
-    """A printed mean in percent; None where there is none, or one taken for a misprint.
+    """Give a printed mean in percent; None where nothing is printed, or a misprint is.
 
     Args:
         file, setting: As for ``accuracies``.
@@ -121,24 +121,24 @@ def percent(file: str, setting: str, place: tuple[str, int, str]) -> float | Non
 
 
 def of_panel(panel: Panel) -> dict[tuple[str, int, str], Reference]:
-    """The paper's numbers for a panel."""
+    """Read the paper's numbers for a panel."""
     where = panel.reference
     return accuracies(where.file, where.setting or panel.probe, where.rows, where.metric) if where else {}
 
 
 def names(dataset: str) -> tuple[str, str]:
-    """What a data set may be called in the files of printed numbers."""
+    """Say what a data set may be called in the files of printed numbers."""
     return dataset, printed_as(dataset).lower()
 
 
 def where(cell: Cell) -> tuple[str, int, str] | None:
-    """Data set, clients (0: one number for all of them) and method by which the paper prints a number for a cell."""
+    """Find data set, clients (0: one number for all) and method under which the paper prints a number for a cell."""
     found = of_panel(cell.panel)
     places = [(name, clients, cell.row.name) for name in names(cell.dataset) for clients in (cell.clients, 0)]
     return next((place for place in places if place in found), None)
 
 
 def of(cell: Cell) -> Reference | None:
-    """The paper's number for a cell, if it has one."""
+    """Give the paper's number for a cell; None where it prints none."""
     place = where(cell)
     return None if place is None else of_panel(cell.panel)[place]

@@ -16,10 +16,13 @@ from fgl_repro.tables import agreement, compare, reference, results, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.entries import Cell, Panel, Row
-from fgl_repro.tables.results import ROUNDS, Grid, grid_text
+from fgl_repro.tables.results import ROUND_NAMES, Grid, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 CORES = 2
+ASSUMED = {"cora": 3, "citeseer": 4, "photo": 10, "actor": 10, "pubmed": 15, "computers": 20, "cs": 60, "physics": 120}
+"""Seconds of a run of a data set of which a table has none yet, else 30: what published pages rest on, and coarser than
+:func:`fgl_repro.runs.progress.guess`, by which sweeps go."""
 
 
 def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
@@ -40,7 +43,7 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
     ]
     blocks += filter(None, (_errors_told(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
     blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
-    rounds = {selection: round_of_all(tables, selection) for selection in ROUNDS}
+    rounds = {selection: round_of_all(tables, selection) for selection in ROUND_NAMES}
     for selection, name in rounds.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
     blocks += ["## Does the paper's own method win?", _wins(tables)]
@@ -74,9 +77,9 @@ def _errors_told(tables: Sequence[Grid]) -> str:
 def round_of_all(tables: Sequence[Grid], selection: str) -> str:
     """One of the two rounds in words; where test rows chose it under some protocol, a dagger and its name."""
     names = {table.round_name(selection): table.protocol for table in tables if table.tested}
-    usual = [] if tables and all(table.tested for table in tables) else [ROUNDS[selection]]
-    chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUNDS[selection]]
-    return ", ".join([*usual, *chosen]) or ROUNDS[selection]
+    usual = [] if tables and all(table.tested for table in tables) else [ROUND_NAMES[selection]]
+    chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUND_NAMES[selection]]
+    return ", ".join([*usual, *chosen]) or ROUND_NAMES[selection]
 
 
 def verdicts_told() -> str:
@@ -317,7 +320,8 @@ def _time(filled: Sequence[Grid], source: Source) -> str:
     for (protocol, keys), names in groups.items():
         records = {key: source.load(key) for key in sorted(keys)}
         known = {key: record.seconds["total"] for key, record in records.items() if record is not None}
-        costs = Costs((configs[key], seconds) for key, seconds in known.items())
+        measured = ((configs[key], seconds) for key, seconds in known.items())
+        costs = Costs(measured, unknown=lambda dataset: float(ASSUMED.get(dataset, 30)))
         hours = sum(known[key] if key in known else costs.seconds(configs[key]) for key in records) / 3600
         about = "" if len(known) == len(keys) else "about "
         line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(known)} of {len(keys)}"]

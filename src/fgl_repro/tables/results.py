@@ -27,9 +27,11 @@ from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.spec import TableSpec
 
 Selection = Literal["best", "last"]
-ROUND = {"best_validation": "best", "last": "last"}
+SELECTION_OF: dict[str, Selection] = {"best_validation": "best", "last": "last"}
+"""Which of the two rounds of a record a table prints, by ``protocol.selection``."""
 NO_RESULT = {"oom": "OOM", DIVERGED: DIVERGED, "failed": "failed"}
-ROUNDS: dict[str, str] = {"best": "best validation round", "last": "last round"}
+ROUND_NAMES = {"best": "best validation round", "last": "last round"}
+"""The two rounds of a record, and what pages call them."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Stat:
     n: int
 
     def restated(self, ddof: int, other: int) -> Stat:
-        """The same numbers, their std, which has ``ddof``, with another one."""
+        """Give the same numbers with a std that has the delta degrees of freedom ``other`` instead of ``ddof``."""
         if self.std is None:
             return self
         return replace(self, std=self.std * math.sqrt((self.n - ddof) / (self.n - other)))
@@ -114,13 +116,13 @@ class Grid:
         return " †" if self.tested and selection == "best" else ""
 
     def narrowed(self, part: TableSpec) -> Grid:
-        """The same numbers, fewer of them; ``part`` comes from ``spec.narrow``. Seeds stay those of the table."""
+        """Keep the numbers of ``part``, which comes from ``spec.narrow``; seeds stay those of the table."""
         return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})
 
 
 def round_name(selection: str, tested: bool) -> str:
     """One of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
-    return "best test round †" if tested and selection == "best" else ROUNDS[selection]
+    return "best test round †" if tested and selection == "best" else ROUND_NAMES[selection]
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
@@ -192,7 +194,7 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
     rules = (example.fitted, example.redraw, example.selected_by == "test")
-    return Grid(spec, protocol, ROUND[example.selection], example.ddof, results, *rules)
+    return Grid(spec, protocol, SELECTION_OF[example.selection], example.ddof, results, *rules)
 
 
 def tally(table: Grid) -> tuple[int, int]:

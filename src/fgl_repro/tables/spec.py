@@ -45,7 +45,7 @@ class TableSpec(Entries):
         options: Whatever the kind needs besides.
         absent: Data sets whose files are not at hand, and the reason: nothing of them is run, and cells stay blank,
             unless they are what a table is narrowed to.
-        added: Ids of rows that a user has added, see :mod:`fgl_repro.tables.added`.
+        added_rows: Ids of rows that a user has added, see :mod:`fgl_repro.tables.added`.
         repeats: A table of the same paper with whose printed numbers it compares other runs: these numbers count there.
     """
 
@@ -73,7 +73,7 @@ class TableSpec(Entries):
     differences: dict[str, list[str]] = field(default_factory=dict, hash=False)
     options: dict[str, Any] = field(default_factory=dict, hash=False)
     absent: dict[str, str] = field(default_factory=dict, hash=False)
-    added: tuple[str, ...] = ()
+    added_rows: tuple[str, ...] = ()
     repeats: str = ""
 
     @property

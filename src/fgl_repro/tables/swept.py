@@ -37,15 +37,18 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any
     return rows
 
 
-def added(spec: TableSpec) -> tuple[str, ...]:
+def added_lines(spec: TableSpec) -> tuple[str, ...]:
     """Ids of the rows that a user has added, each line by its own one instead of those of its swept rows."""
-    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added})
-    return tuple(lines) if spec.lines else spec.added
+    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added_rows})
+    return tuple(lines) if spec.lines else spec.added_rows
 
 
-def of_lines(spec: TableSpec, axis: str) -> dict[Row, list[Row]]:
-    """The rows that there are of each line, where ``axis`` alone is swept."""
-    there = {row.id: row for row in spec.rows}
-    values = {axis: spec.sweep[axis]}
-    found = {line: [there[row.id] for row in swept(line, values) if row.id in there] for line in spec.lines}
+def line_of(spec: TableSpec, row: Row) -> Row:
+    """The row of the yaml that was swept into ``row``."""
+    return next(line for line in spec.lines if line.id == row.line)
+
+
+def rows_by_line(spec: TableSpec) -> dict[Row, list[Row]]:
+    """The rows that there are of each line; a line of which none is left is not among them."""
+    found = {line: [row for row in spec.rows if row.line == line.id] for line in spec.lines}
     return {line: rows for line, rows in found.items() if rows}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
+import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from fgl_repro.config import yaml_files
 from fgl_repro.core import registry
@@ -36,7 +40,7 @@ def page(name: str, tables: Mapping[str, str]) -> str:
     head, _, rest = _prose(kind).partition("\n")
     title, _, said = head.partition(": ")
     blocks = [f"# {title}", f"`method={name}`{f': {said}' if said else ''}", *map(_block, _paragraphs(rest))]
-    blocks += ["## Options", grid_text(["option", "type", "default"], _options(kind), numbers_from=3)]
+    blocks += ["## Options", grid_text(["option", "type", "default", "meaning"], _options(name, kind), numbers_from=4)]
     if files := [path for path in yaml_files("method").values() if re.search(rf"\b_?{name}\b", path.stem)]:
         told = "\n\n".join(
             f"`conf/method/{path.name}`\n\n```yaml\n{path.read_text('utf-8').strip()}\n```" for path in files
@@ -86,9 +90,31 @@ def equation(line: str) -> str:
     return re.sub(r"(?<=>)\{([^}]*)\}(?=<)", r"\1", out)
 
 
-def _options(kind: type[Any]) -> list[list[object]]:
+def _options(name: str, kind: type[Any]) -> list[list[object]]:
+    """A line a field: the default is that of ``method=NAME``, whose yaml may say another one than the class."""
+    path = yaml_files("method").get(name)
+    given = OmegaConf.to_container(OmegaConf.load(path)) if path is not None else {}
+    assert isinstance(given, dict)
+    told = meanings(kind)
     body: list[list[object]] = []
     for field in fields(kind):
-        default = "" if field.default is MISSING else repr(field.default)
-        body.append([f"`{field.name}`", f"`{field.type}`".replace("|", "or"), f"`{default}`" if default else ""])
+        default = given.get(field.name, "" if field.default is MISSING else field.default)
+        shown = f"`{default!r}`" if default != "" else ""
+        if isinstance(default, str) and default.startswith("${"):
+            shown = f"by {default[2:].partition(':')[0].removeprefix('by_').replace('dataset', 'data set')}, see below"
+        kind_of = f"`{field.type}`".replace("|", "or")
+        body.append(
+            [f"`{field.name}`", kind_of, shown, told.get(field.name, "").replace("``", "`").replace("|", "\\|")]
+        )
     return body
+
+
+def meanings(kind: type[Any]) -> dict[str, str]:
+    """What the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
+    told: dict[str, str] = {}
+    for owner in reversed(kind.__mro__):
+        section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        entries = re.split(r"\n(?! )", textwrap.dedent(section))
+        for names, _, words in (entry.partition(": ") for entry in entries):
+            told |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return told

@@ -301,14 +301,14 @@ def scoreboard(shares: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
         name: {word: int(str(count)) for word, count in shares[name].items() if word in COLOURS} for name in names
     }
     data = []
-    for judgement in verdict.VERDICTS:
-        found = [counts[name][judgement] for name in names]
+    for word in verdict.VERDICTS:
+        found = [counts[name][word] for name in names]
         data.append(
             {
-                **{"type": "bar", "orientation": "h", "name": judgement, "marker": {"color": COLOURS[judgement]}},
-                **{"y": names, "x": [100 * counts[name][judgement] / sum(counts[name].values()) for name in names]},
+                **{"type": "bar", "orientation": "h", "name": word, "marker": {"color": COLOURS[word]}},
+                **{"y": names, "x": [100 * counts[name][word] / sum(counts[name].values()) for name in names]},
                 **{"text": [str(count or "") for count in found], "insidetextanchor": "middle", "textangle": 0},
-                "hovertemplate": f"%{{y}}: %{{text}} {judgement}<extra></extra>",
+                "hovertemplate": f"%{{y}}: %{{text}} {word}<extra></extra>",
             }
         )
     layout = {

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.config import unchecked
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
-from fgl_repro.tables.results import ROUNDS, Grid, round_name
+from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report
     from wandb_workspaces.workspaces import Workspace
 
-INSTALL = 'pip install -c constraints.txt -e ".[dashboards]"'
 ROW = "row"
 """Entry of a logged run's config by which runs of one row are grouped: method and variant."""
 SPREAD = ("lowest", "highest")
@@ -40,7 +40,7 @@ def check() -> None:
         UserError: It says how to install it.
     """
     if find_spec("wandb_workspaces") is None:
-        raise UserError(f"dashboards need the package wandb-workspaces, which is not installed: {INSTALL}.")
+        raise missing("wandb-workspaces", "dashboards", "a dashboard")
 
 
 def _asked(spec: TableSpec) -> list[tuple[str, str]]:
@@ -66,7 +66,9 @@ def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
     names = list(dict.fromkeys(probe for probe, _ in asked))
     sections = {
         "Selected numbers": [
-            bar(f"{p}, {entry}, {round_name(at, tested)}", f"{p}/{at}/{entry}") for p, entry in asked for at in ROUNDS
+            bar(f"{p}, {entry}, {round_name(at, tested)}", f"{p}/{at}/{entry}")
+            for p, entry in asked
+            for at in ROUND_NAMES
         ],
         "Curves": [curve(name) for name in ("validation", "loss", *names)],
         "Clients": [bar(f"{p}: {word} client", f"{p}/best/client_{word}") for p in names for word in SPREAD],
@@ -113,7 +115,7 @@ def report(table: Grid, entity: str, project: str) -> Report:
 
     spec = table.spec
     blocks: list[Any] = [v2.P(text) for text in filter(None, (spec.note, spec.blank))]
-    found = compare.judged(table, table.selection)
+    found = compare.verdicts_of(table, table.selection)
     for dataset, clients in spec.places:
         beside = {panel: compare.beside(table, panel, dataset, clients, found) for panel in spec.panels}
         if not any(beside.values()):

@@ -73,7 +73,7 @@ def _cell(line: Words, own: Words, scale: int, runs: Runs) -> dict[str, Any]:
         **{"paper": _number(line["paper_mean"], scale), "paper_std": _number(line["paper_std"], scale)},
         **{"suspect": line["suspect"] == "1", "note": line["note"], "fitted": line["fitted"] == "1"},
         **{"gap": _number(line[f"{at}_points"]), "half": _number(line[f"{at}_half"])},
-        **{"verdict": line[f"{at}_judgement"], "why": line[f"{at}_silent"], "old": line[f"{at}_verdict"]},
+        **{"verdict": line[f"{at}_verdict"], "why": line[f"{at}_silent"], "old": line[f"{at}_old_rule"]},
         **{"keys": keys, "files": runs.files(keys)},
     }
 
@@ -81,7 +81,7 @@ def _cell(line: Words, own: Words, scale: int, runs: Runs) -> dict[str, Any]:
 def _to_beat(
     cells: list[dict[str, Any]], errors: Mapping[str, bool], own: Mapping[tuple[str, ...], Words]
 ) -> dict[str, dict[str, Any]]:
-    """Of every column: the best of our rows and of print, and the mean from which a new row would be told apart.
+    """Find in every column the best of our rows and of print, and the mean from which a new row would be told apart.
 
     Told apart: a t-test between two rows of as many runs and the same std, two-sided, at the level of the verdicts.
     """

@@ -165,7 +165,7 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
 
 
 def _static(comparison: Path) -> list[str]:
-    """Of a comparison's page what is not cell by cell, behind the interactive table."""
+    """Keep what a comparison's page says that is not cell by cell, to stand below the interactive table."""
     head, _, rest = comparison.read_text(encoding="utf-8").partition("\n## By cell\n")
     _, _, told = head.partition("\n\n")
     differences = re.search(r"\n## Differences.*", rest, re.DOTALL)

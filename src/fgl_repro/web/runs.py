@@ -15,7 +15,7 @@ DIGITS = 12
 SHORT = 8
 """Of a key, as tables name runs."""
 
-Curves = Mapping[str, Mapping[str, list[Any]]]
+CurvesByRun = Mapping[str, Mapping[str, list[Any]]]
 
 
 class Runs:
@@ -37,7 +37,7 @@ class Runs:
         """Names of the scripts that hold the runs whose keys begin so; runs that are not at hand have none."""
         return list(dict.fromkeys(file for key in keys if (file := self._file.get(key[:SHORT]))))
 
-    def write(self, docs: Path, curves: Curves) -> None:
+    def write(self, docs: Path, curves: CurvesByRun) -> None:
         """Write ``runs/<cell>.js`` for every configuration, and ``runs.js``, a line a run."""
         lines = []
         for cell, runs in self._of.items():

@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import install
 from fgl_repro.web import cards, results, scripts
 from fgl_repro.web.sources import Site, Sources
 
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NEEDS = ("mkdocs", "material", "mkdocstrings_handlers", "plotly", "itables")
-INSTALL = 'pip install -c constraints.txt -e ".[site]"'
 ASSETS = "fgl_repro.web.assets"
 
 
@@ -28,8 +28,8 @@ def check() -> None:
     Raises:
         UserError: It says how to install them.
     """
-    if missing := [name for name in NEEDS if find_spec(name) is None]:
-        raise UserError(f"a site needs packages that are not installed ({', '.join(missing)}): {INSTALL}.")
+    if lacking := [name for name in NEEDS if find_spec(name) is None]:
+        raise UserError(f"a site needs packages that are not installed ({', '.join(lacking)}): {install('site')}.")
 
 
 def build(sources: Sources, out: Path, work: Path, watched: results.Watched = iter) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.spec import TableSpec
-from fgl_repro.web.runs import Curves, Runs
+from fgl_repro.web.runs import CurvesByRun, Runs
 
 WIDE = "---\nhide: [toc]\n---\n\n"
 """Leaves a page's table of contents out, for the sake of a wide table."""
@@ -36,7 +36,7 @@ class Sources:
     guides: Path
     specs: Mapping[str, list[TableSpec]]
     runs: Runs
-    curves: Curves
+    curves: CurvesByRun
     fill: Callable[[TableSpec, str], Artifact]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.graphs import GraphDataset, disjoint_union
+from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
 from fgl_repro.data.graphset import GraphSet
 
 SEED = 123

@@ -19,10 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
+from fgl_repro.core.extras import extra
 from fgl_repro.core.lazy import functional as F
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.lazy import torch
-from fgl_repro.data.graphs import GraphDataset, disjoint_union, extra
+from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import Source
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.graphs import GraphDataset, disjoint_union
+from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import Source
 

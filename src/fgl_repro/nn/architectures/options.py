@@ -82,7 +82,7 @@ class Sgc(Architecture):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Of each power of the adjacency, from 0."""
+        """The weight that each power of the adjacency has in the average, from power 0 on."""
         return (*[0.0] * self.steps, 1.0)
 
     def build(self, num_features: int, num_classes: int) -> Model:

@@ -35,7 +35,7 @@ class Model(Protocol):
 
     @property
     def test_fanout(self) -> int:
-        """The same in validation and tests."""
+        """Neighbours drawn of each node and layer in validation and tests; 0: all of them."""
 
     @property
     def linear(self) -> bool:

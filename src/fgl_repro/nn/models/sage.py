@@ -140,7 +140,7 @@ class SAGE(Layered):
         return self.source(views, graph).view(rows)
 
     def ring(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> RingView:
-        """The same with the embeddings of the rows' neighbours at hand."""
+        """Cut the graph down as ``view`` does, with the embeddings of the rows' neighbours at hand."""
         return self.source(views, graph).ring(rows)
 
     def source(self, views: Views, graph: UnionGraph) -> Source:

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.far import PATIENCE, Far, first_line, work
+from fgl_repro.runs.launchers.remote import PATIENCE, Remote, first_line, work
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
 
 
-class OnRay(Far[Any]):
+class OnRay(Remote[Any]):
     """Tasks of Ray, each with as many CPUs as its run has threads; the GPUs of the cluster are shared out evenly.
 
     Args:
@@ -34,7 +34,7 @@ class OnRay(Far[Any]):
         self._guest = ray.is_initialized()  # of a notebook that uses Ray itself
         try:
             if not self._guest:
-                _knock(address or "local")
+                _check_reachable(address or "local")
                 ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"Ray at {address or 'this machine'} cannot be used: {first_line(error)}.") from error
@@ -78,7 +78,7 @@ class OnRay(Far[Any]):
         return self._ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)[1] if tasks else []
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Find out whether anybody listens at HOST:PORT, which Ray would do for many minutes.
 
     Raises:

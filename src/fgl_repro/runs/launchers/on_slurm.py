@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.far import PATIENCE, Far, first_line, work
+from fgl_repro.runs.launchers.remote import PATIENCE, Remote, first_line, work
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
 
@@ -20,7 +20,7 @@ AT_A_TIME = 256
 LAUNCHERS = {"slurm": "slurm", "local": "submitit_local"}
 
 
-class OnSlurm(Far[Any]):
+class OnSlurm(Remote[Any]):
     """Jobs of submitit, a run each.
 
     Slurm goes on with what it was given when the sweep is killed; a sweep that is started again waits for what runs,

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from fgl_repro.runs import worker
-from fgl_repro.runs.launchers.crew import Running
+from fgl_repro.runs.launchers.workers import Running
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job, Round
 
@@ -40,7 +40,7 @@ class _Worker:
 
 
 class Processes:
-    """The crew of a local sweep; a worker keeps torch and the graphs in memory from run to run."""
+    """The workers of a local sweep; a worker keeps torch and the graphs in memory from run to run."""
 
     def __init__(self, size: int, store: RecordStore, execute: str) -> None:
         self.size = size

@@ -45,7 +45,7 @@ def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
         gap = agreement.difference(reference.of(cell), table.results[cell].at(table.selection))
         if gap.points is None:
             continue
-        suspect = gap.verdict == "suspect"
+        suspect = gap.old_rule == "suspect"
         if not suspect:
             shades[y, x] = gap.points
         color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"

@@ -16,6 +16,8 @@ from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
 from fgl_repro.tables.spec import TableSpec
 
+TELLS_ERRORS = True
+
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """Long and paper-shaped CSV, the page at both rounds, the comparison as CSV and page; ranks of added rows."""
@@ -29,7 +31,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     summary, screen = comparison.partition("## By cell")[0].rstrip(), compare.screen(table)
     draw = gaps.draw if any(panel.reference for panel in spec.panels) else None
-    if spec.added and any(found.at(table.selection) for found in table.results.values()):
+    if spec.added_rows and any(found.at(table.selection) for found in table.results.values()):
         summary, draw = leaderboard.markdown(table), leaderboard.draw
         files |= {f"leaderboard_{spec.table}.csv": csv_text(leaderboard.rows(table))}
         files |= {f"leaderboard_{spec.table}.md": summary}

@@ -6,13 +6,13 @@ Test accuracies, for looking at: nothing is chosen by them.
 from __future__ import annotations
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.kinds.curves import curve
+from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.results import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
@@ -38,7 +38,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
     content = common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
-    return beside.compared(content, pairs)
+    return printed_pairs.compared(content, pairs)
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:

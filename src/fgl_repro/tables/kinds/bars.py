@@ -19,6 +19,8 @@ from fgl_repro.tables.spec import TableSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TELLS_ERRORS = True
+
 SPREAD = 0.6  # of the distance between two probes, shared by the variants
 CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.data.catalog import facts
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import Cell, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.kinds.one_client import Counts, counted
-from fgl_repro.tables.results import ROUND, Stat, columns_of, grid_text, signed
+from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.results import SELECTION_OF, Stat, columns_of, grid_text, signed
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     told_above = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
     done = sum(row["n_seeds"] >= wanted for row in rows)
     content = Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
-    return beside.compared(content, pairs)
+    return printed_pairs.compared(content, pairs)
 
 
 def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
     """What is counted of each class at the client, by seed; seeds that have not run are left out."""
-    selection = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
     return {
         int(record.config["seed"]): [counted(record, cell.panel.probe, selection, client, label) for label in classes]

@@ -33,6 +33,13 @@ QUANTITIES: dict[str, Callable[[Record], float | None]] = {
 """Megabytes (10^6) that one client sends and receives in all; seconds of training, those of all clients one after the
 other, and those of the server; megabytes at most, beyond those taken before. None in records that do not tell."""
 
+UNITS = {
+    **dict.fromkeys(("up", "down"), "megabytes of a client"),
+    **dict.fromkeys(("seconds", "clients", "server"), "seconds"),
+    "memory": "megabytes",
+}
+"""What each quantity is told in."""
+
 Drawn = dict[str, list[tuple[str, list[Stat | None]]]]
 """Name of each row, and its number in each place, by quantity."""
 
@@ -73,12 +80,13 @@ def draw(figure: Figure, spec: TableSpec, drawn: Drawn) -> None:
     """A chart a place: rows across, a mark a quantity, on a logarithmic axis."""
     figure.set_size_inches(2.0 + 5.2 * len(spec.places), 4.6)
     line = figure.subplots(1, len(spec.places), squeeze=False)[0]
+    units = " or ".join(dict.fromkeys(UNITS[quantity] for quantity in drawn))
     for number, (chart, at) in enumerate(zip(line, spec.places, strict=True)):
         for series, (quantity, lines) in enumerate(drawn.items()):
             found = [(x, own[number]) for x, (_, own) in enumerate(lines)]
             points = [(x, own.mean, own.std or 0.0) for x, own in found if own is not None and own.mean > 0]
             charts.dots(chart, points, series, quantity)
-        charts.tidy(chart, "", "megabytes of one client", place(*at), whole=False)
+        charts.tidy(chart, "", units, place(*at), whole=False)
         chart.set_yscale("log")
         chart.set_xticks(range(len(spec.rows)), [row.label for row in spec.rows], rotation=60, ha="right")
     charts.legend(figure)

@@ -26,6 +26,8 @@ from fgl_repro.tables.spec import TableSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TELLS_ERRORS = True
+
 
 @dataclass(frozen=True)
 class Curve:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
+from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.results import columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
@@ -52,7 +52,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]
     heads += ["mended / original", "paper", "seeds"]
     done = sum(row["n_seeds"] == row["wanted"] for row in rows)
-    return beside.compared(Content(rows, grid_text(heads, body, numbers_from=3), done, len(rows)), pairs)
+    return printed_pairs.compared(Content(rows, grid_text(heads, body, numbers_from=3), done, len(rows)), pairs)
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.results import Stat, columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
@@ -49,7 +49,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     def line(cell: Cell) -> Line:
         records = common.recorded(spec, cell, protocol, source)
-        selection = tables.ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+        selection = tables.SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
         texts: list[object] = [cell.row.name]
         rows = []
         for metric, fact in metrics.items():
@@ -65,7 +65,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
     drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
-    return replace(beside.compared(common.filled(spec, heads, line, wanted), pairs), draw=drawn)
+    return replace(printed_pairs.compared(common.filled(spec, heads, line, wanted), pairs), draw=drawn)
 
 
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:

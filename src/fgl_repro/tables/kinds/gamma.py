@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
@@ -26,7 +26,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         pairs += own
         grids.append(f"### {title}, client {spec.option('client')}\n\n{body}")
     content = Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
-    return beside.compared(content, pairs)
+    return printed_pairs.compared(content, pairs)
 
 
 def _column(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,14 +23,13 @@ from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common, costs
 from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.swept import line_of, rows_by_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST = 3
 """Points below which a slope has no error."""
-UNITS = {"up": "megabytes of a client", "down": "megabytes of a client", "memory": "megabytes"}
-"""What a quantity is told in; else seconds."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Growth:
 
     Attributes:
         points: Value of the axis, and the quantity's mean and std over seeds there.
-        exponent, error: Slope of the straight line through logarithms, and its standard error; None without points
-            enough that are above 0.
+        exponent, error: What :func:`slope` says of the points.
     """
 
     points: tuple[tuple[float, Stat], ...]
@@ -75,12 +74,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     grown = {
         (quantity, line.id, axis): growth(spec, [(row, found[row, quantity]) for row in rows], axis)
         for quantity in quantities
-        for line, rows in _rows_by_line(spec).items()
+        for line, rows in rows_by_line(spec).items()
         for axis in letters
     }
     rows: list[dict[str, Any]] = []
-    for (cell, quantity), line in (((c, q), _line_of(spec, c.row)) for c in spec.cells() for q in quantities):
-        own = found[cell.row, quantity]
+    for cell, quantity in product(spec.cells(), quantities):
+        line, own = line_of(spec, cell.row), found[cell.row, quantity]
         values = {letter: cell.row.overrides[axis] for axis, letter in letters.items()}
         said = {"name": line.name, "quantity": quantity} | values | columns_of(own, 6, "value", "std", "n_seeds")
         fitted = {
@@ -101,16 +100,6 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     )
 
 
-def _line_of(spec: TableSpec, row: Row) -> Row:
-    """The row of the yaml that was swept into ``row``."""
-    return next(line for line in spec.lines if line.id == row.line)
-
-
-def _rows_by_line(spec: TableSpec) -> dict[Row, list[Row]]:
-    found = {line: [row for row in spec.rows if row.line == line.id] for line in spec.lines}
-    return {line: rows for line, rows in found.items() if rows}
-
-
 def growth(spec: TableSpec, found: Sequence[tuple[Row, Stat | None]], axis: str) -> Growth:
     """A quantity by one axis, where all others stand in the middle."""
     others = [name for name in spec.sweep if name != axis]
@@ -120,7 +109,10 @@ def growth(spec: TableSpec, found: Sequence[tuple[Row, Stat | None]], axis: str)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
-    """Least squares of log y on log x: the slope and its standard error; None, None with fewer than three above 0."""
+    """Least squares of log y on log x: the slope and its standard error.
+
+    Both are None with fewer than three points, and where a y is not above 0, which has no logarithm.
+    """
     known = [(math.log(x), math.log(y)) for x, y in points if y > 0]
     if len(known) < LEAST or len(known) < len(points):
         return None, None
@@ -142,14 +134,14 @@ def claim(spec: TableSpec, row: Row, metric: str) -> str:
 def _grid(spec: TableSpec, quantity: str, metric: str, letters: dict[str, str], grown: Grown) -> str:
     middle = ", ".join(f"{letter} = {spec.around[axis]}" for axis, letter in letters.items())
     lines = []
-    for line in _rows_by_line(spec):
+    for line in rows_by_line(spec):
         by_axis = [grown[quantity, line.id, axis] for axis in letters]
         first = next(iter(letters))
         at = dict(by_axis[0].points).get(float(spec.around[first]))
         lines.append([line.label, common.told(at, 2, len(spec.seeds)), *(own.told for own in by_axis)])
         lines[-1].append(claim(spec, line, metric))
     heads = ["method", f"at {middle}", *(f"{letter}^" for letter in letters.values()), "claim"]
-    return f"### {quantity.capitalize()}, {UNITS.get(quantity, 'seconds')}\n\n{grid_text(heads, lines)}"
+    return f"### {quantity.capitalize()}, {costs.UNITS[quantity]}\n\n{grid_text(heads, lines)}"
 
 
 def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[str, str], grown: Grown) -> None:
@@ -158,11 +150,11 @@ def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[s
     every = figure.subplots(len(quantities), len(letters), squeeze=False, sharey="row")
     for charts_of_one, quantity in zip(every, quantities, strict=True):
         for chart, (axis, letter) in zip(charts_of_one, letters.items(), strict=True):
-            for number, line in enumerate(_rows_by_line(spec)):
+            for number, line in enumerate(rows_by_line(spec)):
                 found = grown[quantity, line.id, axis].points
                 if all(s.mean > 0 for _, s in found):  # what is 0 somewhere has no place on a logarithmic axis
                     charts.band(chart, [(x, s.mean, s.std or 0.0) for x, s in found], number, line.label)
-            unit = f"{quantity}, {UNITS.get(quantity, 'seconds')}" if chart is charts_of_one[0] else ""
+            unit = f"{quantity}, {costs.UNITS[quantity]}" if chart is charts_of_one[0] else ""
             charts.tidy(chart, f"{letter}, {axis.rpartition('.')[2]}", unit, "", whole=False)
             chart.set_xscale("log")
             chart.set_yscale("log")

@@ -16,7 +16,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import ROUND, decimal, grid_text
+from fgl_repro.tables.results import SELECTION_OF, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _held(config: Config, cell: Cell) -> Shares:
 
 def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
     """Predicted shares of a row's runs; empty where none has run."""
-    which = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    which = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     records = common.recorded(spec, cell, protocol, source)
     counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]
     return _shares(np.sum(counts, axis=0)) if counts else []

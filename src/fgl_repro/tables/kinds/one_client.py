@@ -12,13 +12,13 @@ import numpy as np
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.results import ROUND, columns_of, decimal
+from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.results import SELECTION_OF, columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 METRICS = ("f1_class", "recall", "precision")
@@ -34,7 +34,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     def line(cell: Cell) -> Line:
         records = common.recorded(spec, cell, protocol, source)
-        selection = ROUND[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+        selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
         words: list[object] = [cell.row.label]
         rows: list[dict[str, Any]] = []
         for label, name in classes.items():
@@ -53,7 +53,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     names = [f"{name}, {metric.partition('_')[0]}" for name in classes.values() for metric in METRICS]
     heads = [head for name in names for head in (name, "paper")]
-    return beside.compared(common.filled(spec, ["method", *heads], line, wanted), pairs)
+    return printed_pairs.compared(common.filled(spec, ["method", *heads], line, wanted), pairs)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def counted(spec: TableSpec, dataset: str, clients: int, protocol: str) -> dict[str, float]:
-    """Of the whole graph (no clients) or its owners, for the first seed; empty where the graph cannot be had."""
+    """Count the whole graph (no clients) or its owners, for the first seed; empty where the graph cannot be had."""
     config = common.example(spec, dataset, max(clients, 1), protocol)
     graph = common.graph_for(config)
     if graph is None:

@@ -23,11 +23,13 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import ROUND, decimal, grid_text, round_name
+from fgl_repro.tables.results import SELECTION_OF, decimal, grid_text, round_name
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+TELLS_ERRORS = True
 
 NOT_YET = "Ranks need two columns in which at least three methods have every split; there are not as many yet."
 
@@ -70,7 +72,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         drawn += [] if found is None else [(panel, found)]
     what = "errors, of which the least is best," if spec.has_errors else "accuracies"
     rules = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
-    at = round_name(ROUND[rules.selection], rules.selected_by == "test")
+    at = round_name(SELECTION_OF[rules.selection], rules.selected_by == "test")
     head = f"Rank 1 is the best; {what} at the {at}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
@@ -92,7 +94,7 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> 
 
 def selection(spec: TableSpec, protocol: str) -> str:
     """The round that the protocol prints: ``best`` or ``last``."""
-    return ROUND[spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol.selection]
+    return SELECTION_OF[spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol.selection]
 
 
 def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import beside, reference
+from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
 from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.results import Stat, columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
@@ -82,4 +82,4 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
     content = common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))
-    return beside.compared(content, pairs)
+    return printed_pairs.compared(content, pairs)

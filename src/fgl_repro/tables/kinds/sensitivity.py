@@ -23,10 +23,12 @@ from fgl_repro.tables.kinds import bars, common
 from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, Result, Stat
 from fgl_repro.tables.spec import TableSpec
-from fgl_repro.tables.swept import of_lines, swept
+from fgl_repro.tables.swept import rows_by_line, swept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+TELLS_ERRORS = True
 
 Results = dict[Cell, Result]
 
@@ -38,7 +40,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     if set(spec.sweep) - {axis}:
         points = averaged(table, source)
         rows += lines(points)
-    drawn = of_lines(points.spec, axis)
+    drawn = rows_by_line(points.spec)
     series = [
         (_called(points.spec, panel, line, len(drawn)), [(panel, row) for row in rows])
         for panel, (line, rows) in product(points.spec.panels, drawn.items())

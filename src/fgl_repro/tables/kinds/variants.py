@@ -14,8 +14,10 @@ from fgl_repro.tables import compare, reference, results
 from fgl_repro.tables.agreement import difference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, place
-from fgl_repro.tables.results import ROUNDS, Stat, cell_text, columns_of, decimal, grid_text
+from fgl_repro.tables.results import ROUND_NAMES, Stat, cell_text, columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
+
+TELLS_ERRORS = True
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
@@ -28,7 +30,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         theirs = reference.of(replace(cell, row=replace(cell.row, name=spec.option("printed"))))
         printed = None if theirs is None or theirs.suspect else Stat(theirs.mean, theirs.std, 0)
         row = compare.head(table, cell) | columns_of(printed, 6, "paper_mean", "paper_std")
-        for selection in ROUNDS:
+        for selection in ROUND_NAMES:
             ours = found.at(selection)
             gap = difference(theirs, ours).points if printed else None
             row |= columns_of(ours, 6, f"{selection}_mean", f"{selection}_std")

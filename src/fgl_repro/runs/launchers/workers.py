@@ -18,7 +18,7 @@ class Running:
     round: Round | None = None
 
 
-class Crew(Protocol):
+class Workers(Protocol):
     """Workers, who claim and record what they do; the sweep keeps the books.
 
     Attributes:

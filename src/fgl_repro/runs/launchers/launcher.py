@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.crew import Crew
+from fgl_repro.core.extras import missing
 from fgl_repro.runs.launchers.processes import Processes
+from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.store import RecordStore
 
 NEEDED = {"local": "", "ray": "ray", "slurm": "submitit", "submitit_local": "submitit"}
@@ -37,16 +38,15 @@ class Launcher:
         if self.slurm and NEEDED[self.name] != "submitit":
             raise UserError("--slurm is for --launcher slurm: give that with it.")
 
-    def hire(self, jobs: int | None, most: int, store: RecordStore, execute: str) -> Crew:
-        """Those who do ``most`` runs, ``jobs`` at a time (None: one, or what the engine has room for).
+    def start(self, jobs: int | None, most: int, store: RecordStore, execute: str) -> Workers:
+        """Start workers for ``most`` runs, ``jobs`` at a time (None: one, or what the engine has room for).
 
         Raises:
             UserError: The engine is not installed, or cannot be reached.
         """
         jobs = jobs and max(1, min(jobs, most))
         if (package := NEEDED[self.name]) and find_spec(package) is None:
-            line = "pip install -c constraints.txt -e '.[launchers]'"
-            raise UserError(f"--launcher {self.name} needs the package {package}, which is not installed: {line}.")
+            raise missing(package, "launchers", f"--launcher {self.name}")
         if self.name == "local":
             return Processes(jobs or 1, store, execute)
         if self.name == "ray":

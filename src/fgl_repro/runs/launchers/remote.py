@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fgl_repro.runs.launchers.crew import Running
+from fgl_repro.runs.launchers.workers import Running
 from fgl_repro.runs.store import PREFIX, RecordStore
 from fgl_repro.runs.worker import Answer, Job, Round, answer
 
@@ -32,20 +32,21 @@ class Place:
     """Where a sweep was started, which is where its workers on other machines work, too.
 
     Attributes:
-        signs: A folder with a file for each run that is under way, which says how far it is. Without it they stop.
+        progress_files: A folder with a file for each run that is under way, which says how far it is. Runs stop
+            once it is gone.
         environment: Variables of ours, such as ``FGL_DATA``.
     """
 
     records: Path
     execute: str
-    signs: Path
+    progress_files: Path
     folder: Path = field(default_factory=Path.cwd)
     environment: dict[str, str] = field(
         default_factory=lambda: {name: value for name, value in os.environ.items() if name.startswith("FGL_")}
     )
 
-    def sign(self, job: Job) -> Path:
-        return self.signs / job.key[:PREFIX]
+    def progress_file(self, job: Job) -> Path:
+        return self.progress_files / job.key[:PREFIX]
 
 
 def work(job: Job, place: Place) -> Answer:
@@ -56,11 +57,11 @@ def work(job: Job, place: Place) -> Answer:
     """
     os.environ.update(place.environment)
     os.chdir(place.folder)
-    sign = place.sign(job)
+    file = place.progress_file(job)
 
     def tell(at: Round) -> None:
         try:
-            sign.write_text(f"{at.done} {at.total}")
+            file.write_text(f"{at.done} {at.total}")
         except FileNotFoundError:  # the folder is gone
             raise KeyboardInterrupt from None
         except OSError:
@@ -71,11 +72,11 @@ def work(job: Job, place: Place) -> Answer:
         return answer(job, RecordStore(place.records), place.execute, 0, tell)
     finally:
         with suppress(OSError):
-            sign.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
 
 
-class Far(ABC, Generic[Task]):
-    """A crew whose workers an engine starts.
+class Remote(ABC, Generic[Task]):
+    """Workers that an engine starts.
 
     Attributes:
         room: How many jobs the engine is given at a time; one with a queue of its own takes all.
@@ -85,8 +86,8 @@ class Far(ABC, Generic[Task]):
         self.size, self.room = size, room
         records = store.folder.absolute()
         self._scratch = records / ".sweeps" / f"{socket.gethostname()}-{os.getpid()}-{next(_number)}"
-        self._place = Place(records, execute, self._scratch / "signs")
-        self._place.signs.mkdir(parents=True)
+        self._place = Place(records, execute, self._scratch / "progress")
+        self._place.progress_files.mkdir(parents=True)
         for left in self._scratch.parent.iterdir():  # by sweeps that were killed; engines may need it for a while
             if time.time() - left.stat().st_mtime > FORGOTTEN:
                 shutil.rmtree(left, ignore_errors=True)
@@ -116,20 +117,20 @@ class Far(ABC, Generic[Task]):
         return [(self._tasks.pop(task).job, said) for task, said in ended]
 
     def running(self) -> list[Running]:
-        under_way = {path.name: path for path in self._place.signs.iterdir()}
+        under_way = {path.name: path for path in self._place.progress_files.iterdir()}
         for task in self._tasks.values():
-            sign = under_way.get(task.job.key[:PREFIX])
-            if sign is None:
+            file = under_way.get(task.job.key[:PREFIX])
+            if file is None:
                 continue
             task.since = task.since or time.monotonic()
             with suppress(OSError, ValueError):  # gone, or being written
-                at = Round(*map(int, sign.read_text().split()))
+                at = Round(*map(int, file.read_text().split()))
                 task.round = at if at.done else None
         return list(self._tasks.values())
 
     def close(self) -> None:
         with suppress(OSError):
-            self._place.signs.rename(self._scratch / "stopped")
+            self._place.progress_files.rename(self._scratch / "stopped")
         self._cancel(list(self._tasks))
         shutil.rmtree(self._scratch, ignore_errors=True)
         with suppress(OSError):

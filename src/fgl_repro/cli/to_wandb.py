@@ -20,16 +20,16 @@ def push(args: argparse.Namespace, watched: Watched) -> str:
     import pandas
 
     wanted = request.one(args)
-    spec, store = wanted.part, request.store(args)
-    archive = request.archive(args, spec.paper)
+    spec, folders = wanted.part, request.folders_of(args)
+    archive = folders.archive(spec.paper)
     configs, _ = results.chosen_runs(spec, wanted.protocol, archive)
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
     for record in watched(recorded):
         mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
-        if store.path(record.key).exists():  # of what is only published nothing is kept here
-            store.save(record.changed(wandb=mirror))
+        if folders.store.path(record.key).exists():  # of what is only published nothing is kept here
+            folders.store.save(record.changed(wandb=mirror))
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
         name = f"{spec.sort}-{spec.paper}-{spec.table}"
@@ -48,7 +48,7 @@ def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:
 
     dashboards.check()
     wanted = request.one(args)
-    table = results.fill(wanted.part, wanted.protocol, request.archive(args, wanted.spec.paper))
+    table = results.fill(wanted.part, wanted.protocol, request.folders_of(args).archive(wanted.spec.paper))
     if args.entity:
         return dashboards.save(table, args.entity, args.project)
     return dashboards.write(table, args.out / artifact.place(wanted.spec, wanted.protocol), args.project)

@@ -62,7 +62,7 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
     said = verdicts(found)
     told = [
         {"gap": decimal(each.gap, 2), "half": decimal(each.half, 2), "p": decimal(each.p, 4)}
-        | {"judgement": verdict, "silent": each.silent}
+        | {"verdict": verdict, "silent": each.silent}
         for each, verdict in zip(found, said, strict=True)
     ]
     rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, told, strict=True)]
@@ -70,14 +70,14 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
     return replace(content, rows=rows, body="\n\n".join(filter(None, (content.body, words))))
 
 
-def sentence(judged: Sequence[tuple[Pair, str]]) -> str:
+def sentence(told: Sequence[tuple[Pair, str]]) -> str:
     """How many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
-    by = {verdict: [pair.name for pair, own in judged if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
+    by = {verdict: [pair.name for pair, own in told if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):
         return ""
     many = [f"{len(names)} {verdict}" for verdict, names in by.items()]
-    many.append(f"{sum(verdict == NOTHING for _, verdict in judged)} {NOTHING}")
+    many.append(f"{sum(verdict == NOTHING for _, verdict in told)} {NOTHING}")
     every = len(by[DIFFERS]) == sum(map(len, by.values())) > 1
     names = "all that can be told" if every else "; ".join(by[DIFFERS])
     which = f" {DIFFERS.capitalize()}: {names}." if by[DIFFERS] else ""
-    return f"Verdicts on {len(judged)} comparisons with print: {', '.join(many)}.{which}"
+    return f"Verdicts on {len(told)} comparisons with print: {', '.join(many)}.{which}"

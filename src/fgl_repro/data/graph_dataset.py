@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -105,23 +104,3 @@ def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> t
     target += ends[1]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))]).astype(np.int32)
     return ptr, sp.csr_matrix((np.ones(len(target), dtype=np.float32), target, indptr), shape=(nodes, nodes))
-
-
-def extra(module: str, name: str, needed_by: str) -> Any:
-    """A module of an optional package.
-
-    Args:
-        module: Its dotted name.
-        name: The extra of this package that brings it.
-        needed_by: The data set that cannot do without it.
-
-    Raises:
-        UserError: It is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError:
-        raise UserError(
-            f"{needed_by} needs {module.partition('.')[0]}, which is not installed: "
-            f"pip install -c constraints.txt -e '.[{name}]'."
-        ) from None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.beside import Pair, compared, shown
+from fgl_repro.tables.printed_pairs import Pair, compared, shown
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.verdict import DIFFERS, LEVEL, NOTHING, REPRODUCED, WITHIN
 
@@ -41,7 +41,7 @@ SAME = Stat(28.6, 0.0, 3)
 )
 def test_verdict_on_one_number(ours: Stat | None, printed: float | None, more: dict[str, Any], verdict: str) -> None:
     pair = Pair("it", ours, printed, **more)
-    assert compared(Content([{}], "", 0, 0), [pair]).rows[0]["judgement"] == verdict
+    assert compared(Content([{}], "", 0, 0), [pair]).rows[0]["verdict"] == verdict
 
 
 def test_gaps_are_points_of_shares_and_percent_of_what_has_no_whole() -> None:
@@ -86,7 +86,7 @@ def test_the_page_need_not_name_all_of_them() -> None:
 def test_nothing_is_said_where_nothing_ran() -> None:
     content = compared(Content([{}], "grid", 0, 1), [Pair("", None, 50.0)])
     assert content.body == "grid"
-    assert content.rows == [{"gap": "", "half": "", "p": "", "judgement": NOTHING, "silent": "not run"}]
+    assert content.rows == [{"gap": "", "half": "", "p": "", "verdict": NOTHING, "silent": "not run"}]
 
 
 def test_numbers_that_differ_are_decided_for_the_page_as_a_whole() -> None:
@@ -97,4 +97,4 @@ def test_numbers_that_differ_are_decided_for_the_page_as_a_whole() -> None:
     among = compared(Content([{} for _ in range(40)], "", 0, 0), [lone, *others]).rows[0]
     assert LEVEL / 40 < float(alone["p"]) < LEVEL
     assert alone["p"] == among["p"]
-    assert (alone["judgement"], among["judgement"]) == (DIFFERS, WITHIN)
+    assert (alone["verdict"], among["verdict"]) == (DIFFERS, WITHIN)

@@ -1,0 +1,105 @@
+"""Where runs are looked for: what was recorded here, and what is published with the repository."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from fgl_repro.core.files import folder_of
+from fgl_repro.runs import curves
+from fgl_repro.runs.packed import Packed, PackedDiverged
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import PREFIX, Archive, RecordStore
+
+RECORDS = Path("results/records")
+
+Published = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
+"""The published runs of a paper, their curves, and those that diverged, by key."""
+
+
+def default_records() -> Path:
+    """Where records lie unless somebody says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
+    return folder_of("FGL_RECORDS", RECORDS)
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """The two folders that hold runs.
+
+    Attributes:
+        records: What was run here.
+        results: What is published, a folder for each paper.
+        fresh: Whether what is only published does not count as done.
+    """
+
+    records: Path
+    results: Path
+    fresh: bool = False
+
+    @property
+    def store(self) -> RecordStore:
+        """The records of this checkout."""
+        return RecordStore(self.records)
+
+    @property
+    def done(self) -> Archive:
+        """What counts as done: runs recorded here, and (unless ``fresh``) those published of any paper."""
+        return Archive(self.store, {}, lenient=True) if self.fresh else self.archive_of_all()
+
+    @property
+    def papers(self) -> list[str]:
+        """Papers with packed runs."""
+        return sorted(path.parent.name for path in self.results.glob("*/runs.csv"))
+
+    def packed(self, paper: str) -> tuple[Path, Path, Path]:
+        """The committed runs of a paper, their curves, and those that diverged."""
+        folder = self.results / paper
+        return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
+
+    def archive(self, paper: str, *, lenient: bool = False) -> Archive:
+        """What was run here, over what was published with the repository."""
+        runs, rounds, diverged = self.published(paper)
+        return Archive(self.store, runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
+
+    def packed_alone(self, paper: str) -> Archive:
+        """What was published and nothing else: a run that ends while pages are written is on none of them."""
+        runs, rounds, diverged = self.published(paper)
+        return Archive(RecordStore(self.results / paper), runs, rounds, took=runs.took, diverged=diverged)
+
+    def archive_of_all(self) -> Archive:
+        """What was run here, over what was published of any paper."""
+        every = (self.published(paper) for paper in self.papers)
+        runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
+        return Archive(self.store, runs, rounds, lenient=True, diverged=diverged)
+
+    def everything_published(self) -> dict[str, Packed]:
+        """The published runs of every paper."""
+        return {paper: self.published(paper)[0] for paper in self.papers}
+
+    def published(self, paper: str) -> Published:
+        """What is published of a paper; read again when a file changes."""
+        files = self.packed(paper)
+        states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
+        return _read(*files, *states)
+
+    def find(self, key: str) -> Record:
+        """The one run whose key begins with ``key``: recorded here or, where none is, published.
+
+        Raises:
+            UserError: There is none, or more than one.
+        """
+        own = self.store
+        every = self.everything_published().values()
+        published = {each: runs for runs in every for each in runs if each.startswith(key)}
+        if len(published) == 1 and not any(path.stem.startswith(key[:PREFIX]) for path in own.files()):
+            ((whole, runs),) = published.items()
+            return runs[whole]
+        return own.find(key)
+
+
+@lru_cache
+def _read(runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None) -> Published:
+    """Packed files; the further arguments have them read again once one has changed."""
+    return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)

@@ -182,7 +182,7 @@ def test_the_second_stages_loss_is_that_of_the_paper(
         return ()
 
     monkeypatch.setattr(stages, "fine_tuning", noted)
-    view = clients.inputs.judged(np.arange(graph.num_nodes))
+    view = clients.inputs.evaluation_view(np.arange(graph.num_nodes))
     taught = torch.softmax(clients.model(clients.trained, view), -1).detach()
     list(stages.personalisation(method, clients, SimpleNamespace(soft=soft, weights=weights)))
     with torch.no_grad():

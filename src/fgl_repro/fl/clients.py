@@ -57,7 +57,7 @@ class Clients:
         self.world = self.inputs.world
         self.count = self.world.num_clients
         self.index = np.arange(self.count)
-        self.validation = self.inputs.judged(self.world.validation.rows)
+        self.validation = self.inputs.evaluation_view(self.world.validation.rows)
         self.class_counts = torch.from_numpy(self.world.class_counts.astype(np.float32)).to(device)
         self.samples = self.class_counts.sum(1)
         self.nodes = torch.from_numpy(np.diff(self.world.graph.ptr).astype(np.float32)).to(device)
@@ -128,7 +128,7 @@ class Clients:
         out.views = Views(self.views.device)
         out.world = self.world.of_clients(which)
         out.inputs = Inputs(out.world, self.model, out.views, self.seed)
-        out.validation = out.inputs.judged(out.world.validation.rows)
+        out.validation = out.inputs.evaluation_view(out.world.validation.rows)
         out.index, out.count = self.index[which], len(which)
         rows = torch.from_numpy(which).to(self.views.device)
         for name in ("class_counts", "samples", "nodes", "prior"):

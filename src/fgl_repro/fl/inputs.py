@@ -58,7 +58,7 @@ class Inputs:
             return self.neighbours.view(batch.rows, batch.draws)
         return self.cut(self.views.brief, batch.rows)
 
-    def judged(self, rows: np.ndarray) -> View:
+    def evaluation_view(self, rows: np.ndarray) -> View:
         """``rows`` of the training graph when models are judged."""
         if self.model.test_fanout:
             return self.elsewhere(self.world.graph, rows)

@@ -44,7 +44,7 @@ class LinkTuning(Stage[Step]):
         params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
         adam = StackedAdam(params, rules.fine_tuning_lr, owners=clients.owners)
         super().__init__(clients, params, self._steps, self._loss, [adam], rules.check_every, rules.patience)
-        self.view = clients.inputs.judged(np.arange(world.graph.num_nodes))
+        self.view = clients.inputs.evaluation_view(np.arange(world.graph.num_nodes))
         links, owner = world.graph.links, world.graph.owner[world.graph.links[0]]
         counts = np.bincount(owner, minlength=clients.count)
         self.ends = [0, *np.cumsum(counts).tolist()]

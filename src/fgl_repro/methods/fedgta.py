@@ -113,7 +113,7 @@ class FedGTA(FedAvg[State]):
         labels = F.one_hot(torch.from_numpy(graph.labels), graph.base.num_classes).float() * trains.unsqueeze(1)
         norm = view.plain_norm if self.variant == "openfgl" else view.gcn_norm
         return State(
-            clients.inputs.judged(np.arange(graph.num_nodes)),
+            clients.inputs.evaluation_view(np.arange(graph.num_nodes)),
             sparse.csr_tensor(norm(graph.adjacency), device),
             trains.to(device),
             labels.to(device),

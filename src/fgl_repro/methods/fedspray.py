@@ -142,7 +142,7 @@ class FedSpray(Method[State]):
         drawn |= {f"b{name[1]}": ops.fan_in(shape[1:], shape[1], rng) for name, shape in shapes.items()}
         shared = {name: value.to(device) for name, value in ops.stack(drawn, clients.count).items()}
         first = 0.01 * torch.arange(classes, device=device).float().view(1, -1, 1)
-        around = clients.inputs.judged(every)
+        around = clients.inputs.evaluation_view(every)
         alone, trains = (clients.views.alone(world.graph, rows) for rows in (every, world.train))
         place = alone.slots[torch.from_numpy(world.train).to(device)]
         known = torch.zeros(alone.mask.numel(), device=device)

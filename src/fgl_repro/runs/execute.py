@@ -200,7 +200,7 @@ class Prober:
         """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""
         inputs = self.clients.inputs
         if graph is inputs.world.graph:
-            return inputs.judged(rows)
+            return inputs.evaluation_view(rows)
         if graph.block is not None:
             graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
         return inputs.elsewhere(graph, rows)

@@ -248,7 +248,7 @@ class OpFGL(Phased[State]):
         if self.condense == "client":
             size = int((pooled.share > 0).sum()) * 4 * (1 + 2 * pooled.mean.shape[1])
             returned = Returned(np.full(clients.count, size))
-            yield Phase("download", 1, lambda *_: Turn(down=returned))
+            yield Phase("download", 1, lambda *_: Turn(down=returned), "server")
         classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device)
         work = condensation.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
         cycle, total = condensation.CYCLE, self.iterations + 1

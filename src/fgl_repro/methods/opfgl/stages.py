@@ -86,7 +86,7 @@ def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[P
     gamma = distillation(graph, state.soft, state.weights, method.scale)
     if method.distill == "fixed":
         gamma = np.full(graph.num_nodes, method.scale)
-    whole = clients.inputs.judged(nodes)
+    whole = clients.inputs.evaluation_view(nodes)
     trains, weight = (
         whole.placed(torch.from_numpy(values.astype(np.float32)).to(device))
         for values in (np.isin(nodes, clients.world.train), gamma.clip(method.floor, method.ceiling))
@@ -95,7 +95,7 @@ def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[P
         taught = torch.log_softmax(clients.model(clients.trained, whole), -1)
 
     def objective(some: Clients) -> Loss:
-        view = whole if some is clients else some.inputs.judged(np.arange(some.world.graph.num_nodes))
+        view = whole if some is clients else some.inputs.evaluation_view(np.arange(some.world.graph.num_nodes))
         own_rows, held, teacher = (some.among(values, view) for values in (trains, weight, taught))
 
         def loss(step: LocalStep) -> Tensor:

@@ -13,10 +13,12 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.condensing.predictor import predicted
+from fgl_repro.methods.fedgm import server as server_of_fedgm
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
 from fgl_repro.methods.fedgm.method import FedGM, State
 from fgl_repro.methods.fedgm.server import Server, links_of
+from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import Views, gcn_norm
 from fgl_repro.runs.execute import federate
@@ -176,11 +178,20 @@ def test_other_networks_see_the_weights_of_links(world: World) -> None:
     torch.testing.assert_close(clients.model(params, other), clients.model(params, usual), rtol=1e-5, atol=1e-5)
 
 
-def test_the_server_steps_towards_the_mean_of_the_clients_gradients(world: World) -> None:
+def test_the_server_steps_towards_the_mean_of_the_clients_gradients(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One step of Adam moves every feature that has a gradient by the learning rate, against its sign."""
     method, clients, state = started(world)
     graphs = [Small(torch.rand(m, 16), normalised(torch.ones(m, m).fill_diagonal_(0)), torch.arange(m)) for m in (2, 4)]
-    counts = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
+    counts = torch.tensor([[3.0, 1, 0, 0], [1, 1, 1, 1]])
+    targets: list[dict[str, torch.Tensor]] = []
+
+    def watched(ours: Params, theirs: Params, weight: torch.Tensor) -> torch.Tensor:
+        targets.append(theirs)
+        return distance(ours, theirs, weight)
+
+    monkeypatch.setattr(server_of_fedgm, "distance", watched)
     server = Server(method, clients, graphs, counts)
     probe, before = server.probe, server.features["X"].detach().clone()
     real = [by_class(probe, data, torch.arange(4)) for data in state.real[:2]]
@@ -191,10 +202,11 @@ def test_the_server_steps_towards_the_mean_of_the_clients_gradients(world: World
         torch.tensor([0, 1, 0, 1, 2, 3]),
     )
     ours, loss = by_class(probe, whole.data, torch.arange(4)), torch.zeros(())
-    for c, (first, second) in enumerate([(0.5, 0.5), (0.5, 0.5), (0.0, 1.0), (0.0, 1.0)]):
+    for c, (first, second) in enumerate([(0.75, 0.25), (0.5, 0.5), (0.0, 1.0), (0.0, 1.0)]):
         for name in probe:
             target = first * real[0][name][c] + second * real[1][name][c]
-            loss = loss + counts.sum(0)[c] / 2 * ((ours[name][c] - target) ** 2).sum()
+            torch.testing.assert_close(targets[0][name][c], target)
+            loss = loss + counts.sum(0)[c] / 4 * ((ours[name][c] - target) ** 2).sum()
     (grad,) = torch.autograd.grad(loss, whole.features)
     assert (grad.abs() > 1e-6).any()
     moved = server.features["X"].detach()[0] - before[0].detach()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
@@ -49,11 +49,8 @@ class Costs:
     ones.
     """
 
-    def __init__(
-        self, known: Iterable[tuple[Mapping[str, Any], float]] = (), unknown: Callable[[str], float] = guess
-    ) -> None:
-        """Args: known: science config and seconds of runs; unknown: seconds of a data set of which none is known."""
-        self._unknown = unknown
+    def __init__(self, known: Iterable[tuple[Mapping[str, Any], float]] = ()) -> None:
+        """Args: known: science config and seconds of runs."""
         self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
         for identity, seconds in known:
             self.learn(identity, seconds)
@@ -66,7 +63,7 @@ class Costs:
     def seconds(self, identity: Mapping[str, Any]) -> float:
         """Expected seconds of a run with this science config."""
         found = self._mean(self._keys(identity))
-        return self._unknown(identity["dataset"]["name"]) if found is None else found
+        return guess(identity["dataset"]["name"]) if found is None else found
 
     def of_like(self, identity: Mapping[str, Any]) -> float | None:
         """Mean seconds of runs of this data set, world, method, variant and number of clients; None where none ran."""

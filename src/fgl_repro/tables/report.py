@@ -20,9 +20,6 @@ from fgl_repro.tables.results import ROUND_NAMES, Grid, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 CORES = 2
-ASSUMED = {"cora": 3, "citeseer": 4, "photo": 10, "actor": 10, "pubmed": 15, "computers": 20, "cs": 60, "physics": 120}
-"""Seconds of a run of a data set of which a table has none yet, else 30: what published pages rest on, and coarser than
-:func:`fgl_repro.runs.progress.guess`, by which sweeps go."""
 
 
 def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
@@ -321,7 +318,7 @@ def _time(filled: Sequence[Grid], source: Source) -> str:
         records = {key: source.load(key) for key in sorted(keys)}
         known = {key: record.seconds["total"] for key, record in records.items() if record is not None}
         measured = ((configs[key], seconds) for key, seconds in known.items())
-        costs = Costs(measured, unknown=lambda dataset: float(ASSUMED.get(dataset, 30)))
+        costs = Costs(measured)
         hours = sum(known[key] if key in known else costs.seconds(configs[key]) for key in records) / 3600
         about = "" if len(known) == len(keys) else "about "
         line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(known)} of {len(keys)}"]

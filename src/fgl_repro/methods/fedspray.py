@@ -100,8 +100,8 @@ class State:
 @dataclass
 class FedSpray(Method[State]):
     """Attributes:
-    width: Of encoder and proxies.
-    weight: Of the distillation in the GNN's loss.
+    width: Width of encoder and proxies.
+    weight: Weight of the distillation in the GNN's loss.
     sure: Share that one class must have of pi for a node to be reliable.
     lr_shared, lr_proxies: Learning rates of e, a, b and of Q.
     initial: GNNs start as any model (``model``), or from U[0, 1) throughout (``uniform``).

@@ -39,7 +39,7 @@ server = lazy("fgl_repro.methods.coboost.server")
 class CoBoost(Dense):
     """Attributes:
     hardness: h, the power of a node's weight in the generator's loss.
-    temperature_adversarial: Of the KL in the generator's loss.
+    temperature_adversarial: Temperature of the KL in the generator's loss.
     move: eta, in standard deviations of a feature.
     weight_step: First step of the teachers' weights.
     """

@@ -44,7 +44,7 @@ server = lazy("fgl_repro.methods.dense.server")
 class Dense(DistilledOnGenerated[Distiller]):
     """Attributes:
     temperature: tau of the student's loss.
-    optimiser, weight_decay: Of the student; SGD has momentum 0.9.
+    optimiser, weight_decay: What the student steps with; SGD has momentum 0.9.
     known, adversarial: Weights of the generator's losses.
     beta: First of the two betas of the generator's Adam.
     renewed: Whether every epoch begins with a new generator.

@@ -94,7 +94,7 @@ class FedGM(Phased[State]):
     links: Width of the link predictor.
     lr_features, lr_links: Learning rates of the condensation.
     epochs: Steps of the server's training, the second half of them at a tenth of ``lr_server``.
-    lr_server, weight_decay: Of these.
+    lr_server, weight_decay: Learning rate and weight decay of the server's training.
     """
 
     name: ClassVar[str] = "fedgm"

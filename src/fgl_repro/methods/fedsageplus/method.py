@@ -90,7 +90,7 @@ class FedSagePlus(FedAvg[State]):
     warmup: Epochs on (5) alone, before term (6).
     generator_epochs: Epochs with term (6); of LocSage+ and with ``shared`` on (5), too.
     generator_lr, generator_decay: Learning rate and weight decay of the generators.
-    generator_dropout: Of encoder, fGen and inner classifier.
+    generator_dropout: Dropout of encoder, fGen and inner classifier.
     alpha: Weight of term (6) in L^f.
     a, b, c: Weights of L^d, L^f and L^c.
     encoder, latent: Widths of the encoder's two layers; the second is that of z.

@@ -66,7 +66,7 @@ class State:
 class FedTAD(DistilledOnGenerated[State]):
     """Attributes:
     student_steps: Steps of the server's model in a turn.
-    weight_decay: Of generator and server's model.
+    weight_decay: Weight decay of generator and server's model.
     known, diverse: Weights of L_sem and L_div.
     """
 

@@ -41,7 +41,7 @@ class DistilledOnGenerated(FedAvg[S]):
     own, which starts as what the client has trained: models of different architectures have no mean.
 
     Attributes:
-        nodes: Of a graph that the server makes up.
+        nodes: Nodes of a graph that the server makes up.
         noise: Random numbers that a node is made of.
         neighbours: Nearest nodes that each is linked with, itself among them.
         epochs: Turns of generator and student in a round.

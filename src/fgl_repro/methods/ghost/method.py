@@ -65,12 +65,12 @@ class Proxy(Message):
 @dataclass
 class Ghost(Phased[None]):
     """Attributes:
-    steps: Of the generators.
-    lr_generator, lr_server, weight_decay: Of both optimisers.
-    dropout: Of the generators.
+    steps: Steps of the generators.
+    lr_generator, lr_server, weight_decay: Learning rates of generators and server, and the weight decay of both.
+    dropout: Dropout of the generators.
     distributed, aligned, structure: Weights of KL and of FGW in the loss, and of structure in FGW.
     neighbours: Nearest nodes that each is linked with, itself among them.
-    graphs, server_steps: Of each client at the server, and steps on each.
+    graphs, server_steps: Graphs that the server makes with each client's generator, and steps on each.
     retention: Weight of what earlier graphs have taught.
     """
 

@@ -16,6 +16,7 @@ from torch_geometric.utils import dense_to_sparse, from_scipy_sparse_matrix
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.split import PUBLISHED
 from fgl_repro.federation.world import World
 from fgl_repro.fl import secure
 from fgl_repro.fl.clients import Clients
@@ -32,7 +33,7 @@ from support.isolation import make_clients, tampered
 from support.runs import make_config
 
 needs_package = pytest.mark.skipif(secure.find_spec("cryptography") is None, reason="no package cryptography")
-OPFGL = {"source": "opfgl"}
+OPFGL = {"source": "opfgl", "ratios": PUBLISHED[1]}
 
 
 @pytest.fixture

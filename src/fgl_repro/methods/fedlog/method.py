@@ -139,9 +139,8 @@ class FedLoG(Method[State]):
     }
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("slots", "batch", "patience", "generator_draws"), 1),
-        **dict.fromkeys(
-            ("threshold", "beta", "noise", "scale_step", "scale_above", "warmup", "generator_epochs", "generator_lr"), 0
-        ),
+        **dict.fromkeys(("threshold", "beta", "noise", "scale_step", "warmup", "generator_epochs", "generator_lr"), 0),
+        "scale_above": -1,
     }
     quick: ClassVar[dict[str, Any]] = {"slots": 2, "warmup": 2, "generator_epochs": 2}
 

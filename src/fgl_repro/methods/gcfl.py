@@ -159,10 +159,11 @@ class GCFLPlus(GCFL):
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         """Local training, of whose last step the norm of the gradient of what is shared is kept."""
-        sent = [name in self.sent(clients) for name in clients.params]
+        sent = self.sent(clients)
+        chosen = [name in sent for name in clients.params]
 
         def watch(grads: Sequence[Tensor], active: np.ndarray | None) -> None:
-            shared = compress(grads, sent)
+            shared = compress(grads, chosen)
             squares: Tensor = sum(grad.flatten(1).square().sum(1) for grad in shared)  # type: ignore[assignment]
             found = squares.sqrt()
             if active is not None and state.norm is not None:

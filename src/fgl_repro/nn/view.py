@@ -102,6 +102,20 @@ class View:
     counts: Tensor
     slots: Tensor
 
+    @staticmethod
+    def of_all(dense: Affine, outer: Linear, clients: int, nodes: int, device: torch.device) -> View:
+        """View of all nodes of K graphs of n nodes each that have no labels; their features are propagated already."""
+        return View(
+            dense=dense,
+            sparse=None,
+            inner=None,
+            outer=outer,
+            labels=torch.zeros(clients, nodes, dtype=torch.int64, device=device),
+            mask=torch.ones(clients, nodes, device=device),
+            counts=torch.full((clients,), float(nodes), device=device),
+            slots=torch.arange(clients * nodes, device=device),
+        )
+
     @property
     def num_clients(self) -> int:
         return int(self.mask.shape[0])

@@ -69,17 +69,9 @@ class Server:
 
     def view(self) -> View:
         """The union as one network of two convolutions sees it."""
-        features, labels = self.features["X"][0].detach(), self.labels.unsqueeze(0)
-        return View(
-            dense=DenseOp(self.around(features).unsqueeze(0)),
-            sparse=None,
-            inner=None,
-            outer=self.around,
-            labels=labels,
-            mask=torch.ones_like(labels, dtype=features.dtype),
-            counts=features.new_full((1,), len(features)),
-            slots=torch.arange(len(features), device=features.device),
-        )
+        features = self.features["X"][0].detach()
+        first = DenseOp(self.around(features).unsqueeze(0))
+        return View.of_all(first, self.around, 1, len(features), features.device)
 
     def union(self) -> UnionGraph:
         """The same with the links' weights in the adjacency, as other networks read them."""

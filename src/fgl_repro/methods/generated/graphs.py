@@ -113,16 +113,7 @@ class PseudoGraph:
                 return self.average(values)
             return (self.around @ values.view(clients, nodes, -1)).flatten(0, 1)
 
-        return View(
-            dense=first,
-            sparse=None,
-            inner=None,
-            outer=second,
-            labels=torch.zeros(clients, nodes, dtype=torch.int64, device=device),
-            mask=torch.ones(clients, nodes, device=device),
-            counts=torch.full((clients,), float(nodes), device=device),
-            slots=torch.arange(clients * nodes, device=device),
-        )
+        return View.of_all(first, second, clients, nodes, device)
 
 
 def side_by_side(weight: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -318,5 +319,21 @@ def test_rerun_finds_published_runs_too(tmp_path):
     folders = RunFolders(tmp_path / "none", Path(__file__).parents[2] / "results")
     key = next(iter(folders.published("fedvn")[0]))
     assert folders.find(key[:12]).key == key
-    with pytest.raises(UserError, match="no record"):
+    with pytest.raises(UserError, match="no run, recorded here or published"):
         folders.find("zz")
+    with pytest.raises(UserError, match="published runs have"):
+        folders.find("")
+
+
+def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys):
+    yaml = {"title": "Mine", "datasets": ["cora"], "clients": [3], "seeds": [0, 1, 2], "partitioner": "published"}
+    yaml |= {"protocols": ["fedlog_matched"], "rows": [{"name": "FedAvg", "method": "fedavg"}]}
+    yaml["panels"] = {"1": {"title": "Seen graph", "setting": "seen_graph", "probe": "seen_graph"}}
+    path = tmp_path / "conf" / "table" / "mine" / "1.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(yaml))
+    folders = ["--records", str(tmp_path / "records"), "--results", str(Path(__file__).parents[2] / "results")]
+    assert cli.main(["show", "mine/1", "--config-dir", str(tmp_path / "conf"), *folders]) == 0
+    out = capsys.readouterr().out
+    assert "Numbers rest on 0 runs recorded here and 3 published ones." in out
+    assert "verdict" not in out, "nobody has printed anything"

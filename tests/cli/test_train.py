@@ -15,7 +15,8 @@ import pytest
 
 from fgl_repro.cli import multirun, train
 from fgl_repro.config import build, key_of
-from fgl_repro.runs import obtain
+from fgl_repro.methods import local
+from fgl_repro.runs import obtain, provenance
 from fgl_repro.runs.store import RecordStore
 from support import helpers, wandb_log
 
@@ -280,6 +281,23 @@ def test_a_run_that_was_just_finished_elsewhere_is_taken(shell: Shell, monkeypat
 
     monkeypatch.setattr(shell.store, "claim", late)
     assert train.obtain(run, shell.store, execute="nowhere:nothing") == (record, False)
+
+
+def test_whoever_edits_a_method_is_told_that_its_run_is_the_former_one(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = build({"paths.records": str(shell.store.folder)}, method="local")
+    shell.store.save(helpers.record(run))
+    train.job(run)
+    assert capsys.readouterr().err == ""
+    files = [f"{path.parent.name}/{path.name}" for path in provenance._files("fgl_repro.methods.opfgl.method")]
+    assert {"opfgl/method.py", "opfgl/condensation.py"} <= {*files}, "of a package all files count"
+    read, edited = Path.read_text, Path(local.__file__)
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path == edited))
+    provenance._text.cache_clear()
+    train.job(run)
+    assert "the files of its options have changed since it was recorded" in capsys.readouterr().err
+    provenance._text.cache_clear()
 
 
 def test_tuning_runs_its_candidates_first(

@@ -37,7 +37,7 @@ EXAMPLES = """examples:
   fgl-table latex fedlog/1 --print > table.tex                 the same for a paper of yours, printed numbers below
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
-  fgl-table rerun 3fa9c1                                       repeat a recorded or published run and compare
+  fgl-table rerun 2d1218                                       repeat a recorded or published run and compare
   fgl-table site                                               results, guides and your tables as a web site
 published runs (results/<paper>/runs.csv) count as done; run --fresh does them anyway
 """
@@ -184,7 +184,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
         else:
             print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
     files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
-    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else files)
+    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.{'' if args.fast else f' {files}'}")
     print(_sources(archive))
     return 0 if ok and summary.ok else 1
 

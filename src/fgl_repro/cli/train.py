@@ -23,6 +23,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.obtain import obtain, try_out
+from fgl_repro.runs.provenance import text_of
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -52,6 +53,9 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
         print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
         print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
+        if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
+            what = "the files of its options have changed since it was recorded, and it was not computed again"
+            print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record
 
 

@@ -55,3 +55,11 @@ def test_fedgnn_sees_what_others_hold_of_shared_nodes(shared: World, world: Worl
     alone, _ = widened(world.graph)
     assert np.array_equal(alone.node, world.graph.node), "clients without common nodes gain nothing"
     assert (alone.adjacency != world.graph.adjacency).nnz == 0
+
+
+def test_fedgnn_counts_the_features_of_what_widens_once(shared: World) -> None:
+    """Four bytes a number: sixteen of every node that a client did not have."""
+    config = make_config("fedgnn", "weights", **{"partitioner.clients": 5})
+    added = widened(shared.graph)[0].num_nodes - shared.graph.num_nodes
+    ledger = federate(config, shared, CPU)[0].ledger.as_dict()
+    assert ledger["setup"] == {"down": {"features": round(4 * 16 * added / 5)}}

@@ -78,7 +78,7 @@ def test_fedprox_adds_half_mu_times_the_squared_distance_from_what_was_received(
 
 @pytest.mark.parametrize(("name", "variant"), [("fedntd", "paper"), ("feded", "fedlog")])
 def test_students_are_held_to_the_models_that_they_received(name: str, variant: str, world: World) -> None:
-    """FedNTD: CE + beta tau^2 KL over the other classes, FedED: CE + lam times squared gaps at vacant ones, by client."""
+    """FedNTD: CE + beta tau^2 KL over the other classes; FedED: CE + lam times squared gaps at vacant ones."""
     own = {"method.beta": 0.7, "method.tau": 2.0} if name == "fedntd" else {"method.lam": 0.7}
     method, clients, state = started(world, name, variant, **own)
     step = next(clients.steps(1))

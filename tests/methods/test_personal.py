@@ -68,7 +68,7 @@ def test_dittos_global_model_is_fedavgs_and_its_own_is_drawn_to_it() -> None:
 
 
 def test_dittos_pull_is_mu_times_how_far_the_own_model_has_gone() -> None:
-    """SGD: step 1 of the own model is FedAvg's, step 2 goes back by rate * mu of what that went, as (Ditto)'s half says.
+    """SGD: step 1 of the own model is FedAvg's, step 2 goes back by rate * mu of what that went.
 
     The copy of the global model takes both of FedAvg's.
     """

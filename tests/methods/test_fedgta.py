@@ -111,6 +111,9 @@ def test_a_mean_is_of_those_alike_weighted_by_confidence(world: World) -> None:
         torch.testing.assert_close(down[name][0], down[name][1])
         torch.testing.assert_close(down[name][2], theta[2])
     assert method.facts(clients, state) == {"accepted": [1.667]}
+    method.threshold = 0.999  # more than the cosine of 0 and 1
+    for name, value in method.aggregate(clients, state, sent).tensors().items():
+        torch.testing.assert_close(value, clients.params[name])
 
 
 def test_bytes_grow_with_orders_and_classes(world: World) -> None:

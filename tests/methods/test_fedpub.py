@@ -93,6 +93,13 @@ def test_fedpub_parameter_counts() -> None:
         assert sum(value.numel() for value in single.values()) == printed[name]
 
 
+def test_the_bias_of_a_masked_classifier_is_drawn_as_a_matrix_of_one_row() -> None:
+    """Xavier-uniform between -sqrt(6 / (1 + C)) and that; unmasked it has a bound of 1 / sqrt(H)."""
+    drawn_ = torch.cat([FedPub().start(GCN(5, 7, 128), seed).weights["b3"] for seed in range(20)])
+    assert drawn_.abs().max() <= math.sqrt(6 / 8)
+    assert drawn_.abs().max() > 0.7 * math.sqrt(6 / 8)
+
+
 @pytest.mark.parametrize("variant", FedPub.variants)
 @pytest.mark.parametrize(
     ("field", "word"), [(field, word) for field, words in FedPub.choices.items() for word in words[1:]]

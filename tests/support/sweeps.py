@@ -57,7 +57,7 @@ class _Here:
 
 @dataclass(frozen=True)
 class Here(Launcher):
-    """For tests of what a sweep does, whoever does its runs; on a busy machine a process takes many seconds to start."""
+    """For tests of what a sweep does, whoever does its runs; on a busy machine a process starts slowly."""
 
     def start(self, jobs: int | None, most: int, store: RecordStore, execute: str) -> Workers:
         return _Here(store, execute)

@@ -65,6 +65,9 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
     assert Archive(RecordStore(tmp_path / "none"), {}, packed).curves(keys[1]) == store.curves(keys[1])
     assert curves.pack({keys[0]: {"round": [0.0], "loss": [9.0]}, keys[1]: {}}, path) == 3
     assert curves.read_packed(path) == packed, "fewer curves of a run do not replace more"
+    newer = extra | {"loss": [2.0, 0.5]}
+    assert curves.pack({"f" * 64: newer}, path) == 3
+    assert curves.read_packed(path)["f" * 64] == newer, "as many replace those that there were"
     other = RecordStore(tmp_path / "other")
     for key in keys:
         record = store.load(key)

@@ -12,7 +12,11 @@ class DivergenceError(UserError):
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM), as if by Ctrl-C but with another exit status."""
+    """The process was asked to end by another signal, as if by Ctrl-C but with the exit status of that signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
 
 
 def sentence(error: BaseException) -> str:

@@ -201,10 +201,19 @@ def test_help_names_what_one_may_choose_and_nothing_private(shell: Shell) -> Non
     assert not re.search(r"[:,] _\w+|^table/", told, re.MULTILINE)
 
 
-def test_a_reader_that_has_seen_enough(shell: Shell) -> None:
-    words = f"{sys.executable} -m fgl_repro.train --help | head -1"
-    done = subprocess.run(words, shell=True, env=shell.environment, capture_output=True, text=True, timeout=120)
-    assert done.stderr == ""
+@pytest.mark.parametrize("words", ["--help", "method=local", "-m method=local seed=0,1"])
+def test_a_reader_that_has_seen_enough(shell: Shell, words: str) -> None:
+    for seed in (0, 1):
+        shell.store.save(helpers.record(build({"protocol.rounds": 2}, method="local", seed=seed)))
+    command = [sys.executable, "-m", "fgl_repro.train", *words.split(), *TWO_ROUNDS]
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = shell.environment | {"FGL_RECORDS": str(shell.store.folder)}
+    done = subprocess.run(
+        command, cwd=shell.folder, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])

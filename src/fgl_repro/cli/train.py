@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from functools import partial
@@ -65,8 +66,10 @@ def _hydra_main(cfg: DictConfig) -> float:
     try:
         config = typed(cfg)
         return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+    except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception
+        raise SystemExit(0) from None
     except REFUSALS as error:
-        if _full_traceback or isinstance(error, BrokenPipeError) or (multirun and not _plain_sweep(hydra_config)):
+        if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
             raise
         which = f"job {slot} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
         _complain(which + explain(error))
@@ -117,6 +120,7 @@ def _main() -> int:
     register()
     _full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
+    logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
     try:
         multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]

@@ -122,14 +122,21 @@ def _for_unit(axis: str, unit: str) -> list[str]:
     return sorted(name for name, option in registry.options(axis).items() if unit in option.units)
 
 
+def _choice(axis: str, names: list[str]) -> str:
+    return f"{axis}={names[0]}" if len(names) == 1 else f"{axis} from {', '.join(names)}"
+
+
 def _of_one_unit(config: Config) -> None:
     """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
     unit = config.dataset.unit
     chosen = {axis: getattr(config, axis) for axis in ("method", "partitioner", "setting")}  # a model follows from it
     wrong = {axis: option for axis, option in chosen.items() if unit not in option.units}
     if wrong:
-        named = " and ".join(f"{axis}={option.name}" for axis, option in wrong.items())
-        others = (f"{axis} from {', '.join(_for_unit(axis, unit))}" for axis in wrong)
+        names = {axis: option.name for axis, option in wrong.items()}
+        if "setting" in names:
+            names["setting"] = config.setting.option_name
+        named = " and ".join(f"{axis}={name}" for axis, name in names.items())
+        others = (_choice(axis, _for_unit(axis, unit)) for axis in wrong)
         raise UserError(
             f"dataset={config.dataset.name} asks about {unit}s, which {named} {'are' if len(wrong) > 1 else 'is'} not "
             f"for: choose {'; '.join(others)}."

@@ -119,6 +119,15 @@ def test_cfg_job_needs_no_torch(shell: Shell) -> None:
     assert shell.left() == set()
 
 
+def test_overrides_may_stand_on_both_sides_of_flags(shell: Shell, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    done = shell("method=local", "--config-dir", str(own), "seed=3", "--cfg", "job", "debug=fast")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^seed: 3$", done.stdout, re.MULTILINE)
+    assert re.search(r"^  rounds: 2$", done.stdout, re.MULTILINE)
+
+
 def test_shell_completion_needs_no_torch(shell: Shell) -> None:
     line = "fgl-train method=fed"
     asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_CWORD": "1"}

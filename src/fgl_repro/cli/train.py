@@ -88,7 +88,7 @@ def _complain(sentence: str) -> None:
 
 
 def _flags(words: list[str]) -> argparse.Namespace:
-    """Hydra's flags, as Hydra will read them.
+    """Hydra's flags, as Hydra will read them, and the overrides between and around them.
 
     Raises:
         UserError: There is no such flag, or flags do not go together.
@@ -99,7 +99,7 @@ def _flags(words: list[str]) -> argparse.Namespace:
 
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign, assignment]
-    found = parser.parse_args(words)
+    found = parser.parse_intermixed_args(words)
     if found.resolve and not (found.cfg or found.help):
         raise UserError("--resolve goes with --cfg, as in --cfg job --resolve: leave it out to run")
     return found
@@ -123,14 +123,15 @@ def _main() -> int:
     logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
     try:
-        multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
-        sys.argv[1:] = [*multirun, *(word for word in sys.argv[1:] if word not in multirun)]  # wherever it was written
-        for word in sys.argv[1:]:
+        flags = _flags(sys.argv[1:])
+        words = [word for word in sys.argv[1:] if word not in flags.overrides]
+        sys.argv[1:] = [*words, *flags.overrides]  # Hydra takes overrides on one side of flags only
+        for word in flags.overrides:
             group, _, option = word.partition("=")
             if group in GROUPS and option.startswith("["):  # Hydra would merge its options into one
                 raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
-        if folder := _flags(sys.argv[1:]).config_dir:
-            search(folder)
+        if flags.config_dir:
+            search(flags.config_dir)
         _hydra_main()
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):

@@ -9,8 +9,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
+from fgl_repro.config.schema import unknown_key
 from fgl_repro.core.errors import UserError, sentence
-from fgl_repro.core.schema import unknown
 
 NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
 
@@ -30,7 +30,7 @@ def explain(error: BaseException) -> str:
         key = str(cause.full_key or told[1])
         if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
             return f"{key} is not there to be changed: write + before its name to add it."
-        return unknown(key, cause.object_type)
+        return unknown_key(key, cause.object_type)
     told = re.search(r"Error merging override (\S+)", said)
     if told and cause is not None:
         return f"{told[1]}: {_first(cause)}."

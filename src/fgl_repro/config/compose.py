@@ -17,13 +17,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.config import parts
-from fgl_repro.config.schema import GROUPS, Config, check
+from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
-from fgl_repro.core.schema import converted, unknown
+from fgl_repro.core.schema import converted
 from fgl_repro.nn.architectures.options import Auto
 
 NOTHING = "_nothing"
@@ -163,7 +163,7 @@ def _known(node: DictConfig, prefix: str, owner: type) -> None:
     """Hydra's ``+key=value`` adds keys that nothing would ever read."""
     for name in node:
         if name not in {f.name for f in fields(owner)}:
-            raise UserError(unknown(prefix + str(name), owner))
+            raise UserError(unknown_key(prefix + str(name), owner))
 
 
 _nodes: dict[tuple[str, str], DictConfig] = {}
@@ -307,5 +307,5 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:
     if name not in {f.name for f in fields(target)} or is_dataclass(getattr(target, name)) != group:
-        raise UserError(unknown(dotted, type(target)))
+        raise UserError(unknown_key(dotted, type(target)))
     return getattr(target, name)

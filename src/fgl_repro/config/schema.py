@@ -9,11 +9,12 @@ from omegaconf import MISSING
 
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import unknown
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import Setting
 from fgl_repro.federation.split import Split
-from fgl_repro.fl.method import Method
+from fgl_repro.fl.method import Method, that_can_hide_uploads
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.nn.architectures import Architecture
 
@@ -89,6 +90,13 @@ class Config:
     def split(self) -> Split:
         """How this run's world is drawn."""
         return self.protocol.split_of(self.seed)
+
+
+def unknown_key(dotted: str, owner: type) -> str:
+    """The sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
+    if dotted == "method.secure":
+        return f"{unknown(dotted, owner)[:-1]}; secure aggregation is for method={that_can_hide_uploads()}."
+    return unknown(dotted, owner)
 
 
 def check(config: Config) -> Config:

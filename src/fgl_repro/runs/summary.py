@@ -15,7 +15,11 @@ def summary(record: Record, focus: str) -> str:
     for name in named:
         best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
         lines.append(f"{name:<{width}}{best:>30}{last:>14}")
-    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if record.tested else [])])
+    if record.tested:
+        lines.append("† chosen by looking at test data, as the protocol asks")
+    if record.config["method"].get("secure"):
+        lines.append("secure aggregation (method.secure=true)")
+    return "\n".join(lines)
 
 
 def _number(found: Measured) -> str:

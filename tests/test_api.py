@@ -119,7 +119,7 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     [
         (lambda: fgl_repro.run("fedmine"), "method=fedmine does not exist: choose from"),
         (lambda: fgl_repro.run("fedpub:mine"), "method.variant=mine is unknown: choose"),
-        (lambda: fgl_repro.run(dataset="coral"), "dataset=coral does not exist: choose from"),
+        (lambda: fgl_repro.run(dataset="coral"), "dataset=coral does not exist (did you mean cora?): choose from"),
         (lambda: fgl_repro.run(overrides={"protocol.rate": 1}), "protocol.rate does not exist: the keys of protocol"),
         (lambda: fgl_repro.run(curves="some"), "runtime.curves=some is unknown"),
         (lambda: fgl_repro.sweep(jobs=0), "jobs=0 does nothing"),

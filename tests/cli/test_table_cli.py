@@ -320,3 +320,12 @@ def test_rerun_finds_published_runs_too(tmp_path):
     assert folders.find(key[:12]).key == key
     with pytest.raises(UserError, match="no record"):
         folders.find("zz")
+
+
+def test_a_variant_is_narrowed_to_as_it_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corner = ("missing", "fedlog/1", "--datasets", "cora", "--clients", "3", "--seeds", "0", "--methods")
+    assert call(tmp_path, *corner, "fedlog-paper") == 0
+    said = capsys.readouterr().out
+    assert call(tmp_path, *corner, "fedlog:paper") == 0
+    assert capsys.readouterr().out == said
+    assert "method.variant=paper" in said

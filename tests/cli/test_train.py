@@ -140,7 +140,12 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("method=fedpubb", "method=fedpubb does not exist: choose from coboost, "),
+        ("method=fedpubb", "method=fedpubb does not exist (did you mean fedpub?): choose from coboost, "),
+        ("method=mine", "method=mine does not exist: choose from coboost, "),
+        ("method=fedpub:paper", "is no option: give method=fedpub method.variant=paper."),
+        ("seed=0,1", "seed=0,1 gives several values: add -m (a sweep)."),
+        ("method=fedavg,local", "method=fedavg,local gives several values: add -m (a sweep)."),
+        ("protocol.split=0.5,0.3,0.2", "add -m (a sweep), or write protocol.split=[0.5,0.3,0.2] if it is one list."),
         ("partitioner.clients=0", "partitioner.clients=0 is out of range: give at least 1"),
         ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
         (
@@ -209,6 +214,10 @@ def test_help_names_what_one_may_choose_and_nothing_private(shell: Shell) -> Non
     told = shell("--help", "method=fedpub").stdout
     assert re.search("^method: .*fedpub.*opfgl", told, re.MULTILINE)
     assert "l1: 0.001" in told
+    for chosen in ("dataset: .*cora", "setting: .*seen_graph", "method: .*fedavg"):
+        assert len(re.findall(rf"^{chosen} \(default\)", told, re.MULTILINE)) == 1
+    assert "method.tau" not in told
+    assert "fgl-train method=fedlog --help lists FedLoG's" in told
     assert not re.search(r"[:,] _\w+|^table/", told, re.MULTILINE)
 
 

@@ -249,7 +249,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("method=fedpubb", "method=fedpubb does not exist: choose from coboost, dense,"),
+        ("method=fedpubb", "method=fedpubb does not exist (did you mean fedpub?): choose from coboost, dense,"),
         ("method.tauu=3", "method.tauu does not exist: the keys of method are variant, secure."),
         ("nothing=3", "nothing does not exist: choose from dataset, partitioner,"),
         ("+method.tauu=3", "method.tauu does not exist: the keys of method are variant"),

@@ -103,6 +103,8 @@ def check(config: Config) -> Config:
     """``config`` unchanged, or a UserError for what its options can never do together; each checks its own values."""
     method, model, batch = config.method, config.model, config.protocol.batch
     _of_one_unit(config)
+    if config.seed < 0:
+        raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
     if method.models and model.name not in method.models:

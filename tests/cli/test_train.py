@@ -143,6 +143,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("method=fedpubb", "method=fedpubb does not exist (did you mean fedpub?): choose from coboost, "),
         ("method=mine", "method=mine does not exist: choose from coboost, "),
         ("method=fedpub:paper", "is no option: give method=fedpub method.variant=paper."),
+        ("seed=-1", "seed=-1 is below 0: give 0, 1, 2 or another whole number."),
         ("seed=0,1", "seed=0,1 gives several values: add -m (a sweep)."),
         ("method=fedavg,local", "method=fedavg,local gives several values: add -m (a sweep)."),
         ("protocol.split=0.5,0.3,0.2", "add -m (a sweep), or write protocol.split=[0.5,0.3,0.2] if it is one list."),
@@ -326,6 +327,15 @@ def test_tuning_runs_its_candidates_first(
     train.job(run)
     assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
     assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out
+
+
+def test_a_run_is_printed_with_its_options(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = {"paths.records": str(shell.store.folder), "method.variant": "paper"}
+    monkeypatch.setattr(train, "obtain", lambda config, *_: (helpers.record(config), True))
+    train.job(build(overrides, method="fedpub", partitioner="metis", setting="unseen_node", protocol="fedpub"))
+    assert capsys.readouterr().out.startswith("fedpub-paper cora K=3 metis unseen_node fedpub seed=0: recorded in ")
 
 
 def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:

@@ -48,12 +48,18 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     record, fresh = obtain(chosen.config, store, live, slot)
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
-    dataset = f"{config.dataset.name}{' (a rebuild)' if rebuilt(config.dataset.name) else ''}"
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
-        print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
-        print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
     return record
+
+
+def _title(config: Config) -> str:
+    """``fedpub-release cora K=3 published seen_graph fedlog seed=0``: the options that made a run, its model apart."""
+    method, dataset, partitioner = config.method, config.dataset.name, config.partitioner
+    given = f"{partitioner.name} {config.setting.option_name} {config.protocol.name}"
+    where = f"{dataset}{' (a rebuild)' if rebuilt(dataset) else ''} K={partitioner.clients}"
+    return f"{method.name}-{method.variant} {where} {given} seed={config.seed}"
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")

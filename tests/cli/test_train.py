@@ -153,7 +153,10 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
             "method=fedpub method.tauu=3",
             "the keys of method are variant, tau, l1, l2, similarity, random_graph, masks.",
         ),
-        ("method=local method.secure=true", "; secure aggregation is for method=fedavg, feded, fedntd, fedprox, opfgl."),
+        (
+            "method=local method.secure=true",
+            "secure aggregation is for method=fedavg, feded, fedntd, fedprox, opfgl.",
+        ),
         ("method=gcfl method.secure=true", "drop it, or choose method from fedavg, feded, fedntd, fedprox, opfgl."),
         ("method=null", "a group cannot be null"),
         ("protocol.tuning={seed:0}", "write + before its name"),

@@ -253,8 +253,8 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
         if group not in GROUPS:
             raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
         if (group, option) not in _nodes and option not in options(group):
-            known = options(group)
-            raise UserError(f"{group}={option} does not exist{nearest(option, known)}: choose from {', '.join(known)}.")
+            names = options(group)
+            raise UserError(f"{group}={option} does not exist{nearest(option, names)}: choose from {', '.join(names)}.")
     chosen = dict(choices)
     every = {group: _part(group, chosen.get(group, ""), environment) for group in GROUPS}
     known = {group: part for group, part in every.items() if part is not None}

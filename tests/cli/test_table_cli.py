@@ -337,3 +337,12 @@ def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "Numbers rest on 0 runs recorded here and 3 published ones." in out
     assert "verdict" not in out, "nobody has printed anything"
+
+
+def test_a_variant_is_narrowed_to_as_it_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corner = ("missing", "fedlog/1", "--datasets", "cora", "--clients", "3", "--seeds", "0", "--methods")
+    assert call(tmp_path, *corner, "fedlog-paper") == 0
+    said = capsys.readouterr().out
+    assert call(tmp_path, *corner, "fedlog:paper") == 0
+    assert capsys.readouterr().out == said
+    assert "method.variant=paper" in said

@@ -161,7 +161,7 @@ def test_two_sweeps_share_the_work(tmp_path: Path, store: RecordStore, log: Path
     assert min(done) >= 1
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_sweep_cleanly(
     tmp_path: Path, store: RecordStore, log: Path, number: signal.Signals, status: int
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
+from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.kinds import common
@@ -325,7 +326,8 @@ def test_rerun_finds_published_runs_too(tmp_path):
         folders.find("")
 
 
-def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys):
+def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys, request):
+    request.addfinalizer(yamls.searched.clear)
     yaml = {"title": "Mine", "datasets": ["cora"], "clients": [3], "seeds": [0, 1, 2], "partitioner": "published"}
     yaml |= {"protocols": ["fedlog_matched"], "rows": [{"name": "FedAvg", "method": "fedavg"}]}
     yaml["panels"] = {"1": {"title": "Seen graph", "setting": "seen_graph", "probe": "seen_graph"}}

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.schema import Option
 
 PACKAGES = {
@@ -84,9 +84,10 @@ def option(axis: str, name: str) -> type[Any]:
     Raises:
         UserError: There is none; the message lists those there are.
     """
-    if name not in options(axis):
-        raise UserError(f"{axis} {name} does not exist: choose from {', '.join(sorted(options(axis)))}.")
-    return options(axis)[name]
+    if name not in (known := options(axis)):
+        choose = f"choose from {', '.join(sorted(known))}"
+        raise UserError(f"{axis} {name} does not exist{nearest(name, known)}: {choose}.")
+    return known[name]
 
 
 def find(package: str, name: str, attribute: str, option: str) -> Any:

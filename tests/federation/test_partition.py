@@ -217,11 +217,6 @@ def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
         membership(name, star, parts, seed=0)
 
 
-def test_a_message_tells_of_the_part_that_a_new_client_has() -> None:
-    with pytest.raises(UserError, match=r"too few for 7 parts \(6 clients and a new one\); lower"):
-        Dirichlet(6).divide(graph_of(6, [(0, i) for i in range(1, 6)]), 7, seed=0)
-
-
 def test_dirichlet_skews_labels_by_alpha(real_graph: RealGraph) -> None:
     """The smaller alpha, the larger the share of a client's commonest class; every client has nodes."""
     graph = real_graph("cora")

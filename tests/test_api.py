@@ -87,6 +87,10 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
         **PLACE,
     )
     assert len(found) == 8
+    assert repr(found).startswith("8 runs finished, 16 failed\n")
+    assert len(repr(found).splitlines()) == 10
+    assert "8 runs finished, 16 failed" in found._repr_html_()
+    assert "<table" in found._repr_html_()
     assert found.scores.query("probe == 'seen_graph' and selection == 'best'")["accuracy"].tolist() == [0.5] * 8
     assert [run.record.config["protocol"]["lr"] for run in found] == [0.1, 0.2] * 4
     assert [run.record.config["partitioner"]["clients"] for run in found] == [3, 3, 5, 5] * 2
@@ -119,7 +123,7 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     [
         (lambda: fgl_repro.run("fedmine"), "method=fedmine does not exist: choose from"),
         (lambda: fgl_repro.run("fedpub:mine"), "method.variant=mine is unknown: choose"),
-        (lambda: fgl_repro.run(dataset="coral"), "dataset=coral does not exist: choose from"),
+        (lambda: fgl_repro.run(dataset="coral"), "dataset=coral does not exist (did you mean cora?): choose from"),
         (lambda: fgl_repro.run(overrides={"protocol.rate": 1}), "protocol.rate does not exist: the keys of protocol"),
         (lambda: fgl_repro.run(curves="some"), "runtime.curves=some is unknown"),
         (lambda: fgl_repro.sweep(jobs=0), "jobs=0 does nothing"),

@@ -6,6 +6,7 @@ so each finds what the other has done. Mistakes are a :class:`~fgl_repro.core.er
 
 from __future__ import annotations
 
+import html
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -124,6 +125,24 @@ class Sweep:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    def __repr__(self) -> str:
+        """How many runs there are, and what each came to."""
+        return f"{self._told}\n{self._numbers}" if self.runs else self._told
+
+    def _repr_html_(self) -> str:
+        """Show the same in a notebook."""
+        return f"<p>{html.escape(self._told)}</p>{self._numbers.to_html(max_rows=60) if self.runs else ''}"
+
+    @property
+    def _told(self) -> str:
+        return f"{len(self)} runs finished, {len(self.failed)} failed"
+
+    @property
+    def _numbers(self) -> pd.DataFrame:
+        """A line for each run, and in print 60 at most: the number that a table would print."""
+        lines = [{"run": label(run.record.config), "probe": run.probe, "score": run.score} for run in self]
+        return pd.DataFrame(lines)
 
     def __getitem__(self, index: int) -> Run:
         return self.runs[index]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.cli import request
 from fgl_repro.cli import table as cli
+from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.kinds import common
@@ -318,5 +320,31 @@ def test_rerun_finds_published_runs_too(tmp_path):
     folders = RunFolders(tmp_path / "none", Path(__file__).parents[2] / "results")
     key = next(iter(folders.published("fedvn")[0]))
     assert folders.find(key[:12]).key == key
-    with pytest.raises(UserError, match="no record"):
+    with pytest.raises(UserError, match="no run, recorded here or published"):
         folders.find("zz")
+    with pytest.raises(UserError, match="published runs have"):
+        folders.find("")
+
+
+def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys, request):
+    request.addfinalizer(yamls.searched.clear)
+    yaml = {"title": "Mine", "datasets": ["cora"], "clients": [3], "seeds": [0, 1, 2], "partitioner": "published"}
+    yaml |= {"protocols": ["fedlog_matched"], "rows": [{"name": "FedAvg", "method": "fedavg"}]}
+    yaml["panels"] = {"1": {"title": "Seen graph", "setting": "seen_graph", "probe": "seen_graph"}}
+    path = tmp_path / "conf" / "table" / "mine" / "1.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(yaml))
+    folders = ["--records", str(tmp_path / "records"), "--results", str(Path(__file__).parents[2] / "results")]
+    assert cli.main(["show", "mine/1", "--config-dir", str(tmp_path / "conf"), *folders]) == 0
+    out = capsys.readouterr().out
+    assert "Numbers rest on 0 runs recorded here and 3 published ones." in out
+    assert "verdict" not in out, "nobody has printed anything"
+
+
+def test_a_variant_is_narrowed_to_as_it_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corner = ("missing", "fedlog/1", "--datasets", "cora", "--clients", "3", "--seeds", "0", "--methods")
+    assert call(tmp_path, *corner, "fedlog-paper") == 0
+    said = capsys.readouterr().out
+    assert call(tmp_path, *corner, "fedlog:paper") == 0
+    assert capsys.readouterr().out == said
+    assert "method.variant=paper" in said

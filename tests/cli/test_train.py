@@ -15,7 +15,8 @@ import pytest
 
 from fgl_repro.cli import multirun, train
 from fgl_repro.config import build, key_of
-from fgl_repro.runs import obtain
+from fgl_repro.methods import local
+from fgl_repro.runs import obtain, provenance
 from fgl_repro.runs.store import RecordStore
 from support import helpers, wandb_log
 
@@ -119,6 +120,15 @@ def test_cfg_job_needs_no_torch(shell: Shell) -> None:
     assert shell.left() == set()
 
 
+def test_overrides_may_stand_on_both_sides_of_flags(shell: Shell, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    done = shell("method=local", "--config-dir", str(own), "seed=3", "--cfg", "job", "debug=fast")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^seed: 3$", done.stdout, re.MULTILINE)
+    assert re.search(r"^  rounds: 2$", done.stdout, re.MULTILINE)
+
+
 def test_shell_completion_needs_no_torch(shell: Shell) -> None:
     line = "fgl-train method=fed"
     asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_CWORD": "1"}
@@ -131,13 +141,24 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("method=fedpubb", "method=fedpubb does not exist: choose from coboost, "),
+        ("method=fedpubb", "method=fedpubb does not exist (did you mean fedpub?): choose from coboost, "),
+        ("method=mine", "method=mine does not exist: choose from coboost, "),
+        ("method=fedpub:paper", "is no option: give method=fedpub method.variant=paper."),
+        ("seed=-1", "seed=-1 is below 0: give 0, 1, 2 or another whole number."),
+        ("seed=0,1", "seed=0,1 gives several values: add -m (a sweep)."),
+        ("method=fedavg,local", "method=fedavg,local gives several values: add -m (a sweep)."),
+        ("protocol.split=0.5,0.3,0.2", "add -m (a sweep), or write protocol.split=[0.5,0.3,0.2] if it is one list."),
         ("partitioner.clients=0", "partitioner.clients=0 is out of range: give at least 1"),
         ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
         (
             "method=fedpub method.tauu=3",
             "the keys of method are variant, tau, l1, l2, similarity, random_graph, masks.",
         ),
+        (
+            "method=local method.secure=true",
+            "secure aggregation is for method=fedavg, feded, fedntd, fedprox, opfgl.",
+        ),
+        ("method=gcfl method.secure=true", "drop it, or choose method from fedavg, feded, fedntd, fedprox, opfgl."),
         ("method=null", "a group cannot be null"),
         ("protocol.tuning={seed:0}", "write + before its name"),
         ("hydra.job.env_set.FOO=1", "write + before its name"),
@@ -198,13 +219,26 @@ def test_help_names_what_one_may_choose_and_nothing_private(shell: Shell) -> Non
     told = shell("--help", "method=fedpub").stdout
     assert re.search("^method: .*fedpub.*opfgl", told, re.MULTILINE)
     assert "l1: 0.001" in told
+    for chosen in ("dataset: .*cora", "setting: .*seen_graph", "method: .*fedavg"):
+        assert len(re.findall(rf"^{chosen} \(default\)", told, re.MULTILINE)) == 1
+    assert "method.tau" not in told
+    assert "fgl-train method=fedlog --help lists FedLoG's" in told
     assert not re.search(r"[:,] _\w+|^table/", told, re.MULTILINE)
 
 
-def test_a_reader_that_has_seen_enough(shell: Shell) -> None:
-    words = f"{sys.executable} -m fgl_repro.train --help | head -1"
-    done = subprocess.run(words, shell=True, env=shell.environment, capture_output=True, text=True, timeout=120)
-    assert done.stderr == ""
+@pytest.mark.parametrize("words", ["--help", "method=local", "-m method=local seed=0,1"])
+def test_a_reader_that_has_seen_enough(shell: Shell, words: str) -> None:
+    for seed in (0, 1):
+        shell.store.save(helpers.record(build({"protocol.rounds": 2}, method="local", seed=seed)))
+    command = [sys.executable, "-m", "fgl_repro.train", *words.split(), *TWO_ROUNDS]
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = shell.environment | {"FGL_RECORDS": str(shell.store.folder)}
+    done = subprocess.run(
+        command, cwd=shell.folder, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
@@ -282,6 +316,23 @@ def test_a_run_that_was_just_finished_elsewhere_is_taken(shell: Shell, monkeypat
     assert train.obtain(run, shell.store, execute="nowhere:nothing") == (record, False)
 
 
+def test_whoever_edits_a_method_is_told_that_its_run_is_the_former_one(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = build({"paths.records": str(shell.store.folder)}, method="local")
+    shell.store.save(helpers.record(run))
+    train.job(run)
+    assert capsys.readouterr().err == ""
+    files = [f"{path.parent.name}/{path.name}" for path in provenance._files("fgl_repro.methods.opfgl.method")]
+    assert {"opfgl/method.py", "opfgl/condensation.py"} <= {*files}, "of a package all files count"
+    read, edited = Path.read_text, Path(local.__file__)
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path == edited))
+    provenance._text.cache_clear()
+    train.job(run)
+    assert "the files of its options have changed since it was recorded" in capsys.readouterr().err
+    provenance._text.cache_clear()
+
+
 def test_tuning_runs_its_candidates_first(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,6 +348,15 @@ def test_tuning_runs_its_candidates_first(
     train.job(run)
     assert lived == [(lr, 0, False) for lr in (0.001, 0.003, 0.01, 0.03)] + [(0.003, 2, True)]
     assert "chosen by validation: protocol.lr=0.003" in capsys.readouterr().out
+
+
+def test_a_run_is_printed_with_its_options(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = {"paths.records": str(shell.store.folder), "method.variant": "paper"}
+    monkeypatch.setattr(train, "obtain", lambda config, *_: (helpers.record(config), True))
+    train.job(build(overrides, method="fedpub", partitioner="metis", setting="unseen_node", protocol="fedpub"))
+    assert capsys.readouterr().out.startswith("fedpub-paper cora K=3 metis unseen_node fedpub seed=0: recorded in ")
 
 
 def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:

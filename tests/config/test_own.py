@@ -112,6 +112,14 @@ def test_mistakes() -> None:
     assert not {"mine"} & set(registry.options("method"))
 
 
+def test_a_file_of_ours_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stripes.py").write_text("@dataclass\nclass Stripes:\n    pass\n")
+    monkeypatch.setattr("fgl_repro.methods.__path__", [str(tmp_path)])
+    said = r"fgl_repro\.methods\.stripes cannot be imported: NameError: name 'dataclass' is not defined\."
+    with pytest.raises(UserError, match=said):
+        registry.options.__wrapped__("method")
+
+
 @pytest.mark.parametrize("value", ["nowhere.conf", "fgl_repro.nowhere", "fgl_repro.api"])
 def test_an_installed_folder_that_is_not_there_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mine", value, yamls.GROUP)

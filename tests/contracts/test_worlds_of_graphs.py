@@ -100,10 +100,10 @@ CORA = {"dataset": "cora", "partitioner": "louvain"}
         (CORA | {"model": "gin"}, "model=gin predicts something about a graph, dataset=cora asks about a node"),
         (CORA | {"method": "fedvn"}, "asks about nodes, which method=fedvn is not for: choose method from coboost, "),
         ({"partitioner": "metis"}, "asks about graphs, which partitioner=metis is not for: .*, environment, "),
-        ({"setting": "unseen_node"}, "which setting=closed_set is not for: choose setting from plain"),
+        ({"setting": "unseen_node"}, "which setting=unseen_node is not for: choose setting=plain"),
         (
             {"method": "fedgta", "setting": "unseen_node"},
-            "which method=fedgta and setting=closed_set are not for: choose method from .*; setting from plain",
+            "which method=fedgta and setting=unseen_node are not for: choose method from .*; setting=plain",
         ),
     ],
 )

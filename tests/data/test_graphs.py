@@ -208,6 +208,7 @@ def test_command_line_counts_graphs(folder: Path, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out.splitlines()
     assert [head.strip() for head in shown[2].split("|")[1:5]] == ["environment", "graphs", "nodes", "edges"]
     assert "|             3 |     3000 |  39.223 |  53.515 |" in "\n".join(shown)
+    assert shown[-1] == "Nodes and edges are means a graph."
     assert cli.main(["list", "--cache", str(folder)]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert lines["motif_size"] == ["683883", "912107", "1", "3", "24000", "graphs"]

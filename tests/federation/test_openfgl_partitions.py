@@ -53,6 +53,22 @@ def test_who_has_a_full_share_gets_no_more(toy_graph: Graph) -> None:
             assert not now[before >= toy_graph.num_nodes / 3].any()
 
 
+def test_cuts_of_a_class_are_rounded_down() -> None:
+    """Eight nodes cut at 0.45 and 0.8 of them, which is 3.6 and 6.4: three nodes, three, and the other two."""
+
+    class Draws:
+        def permutation(self, nodes: np.ndarray) -> np.ndarray:
+            return nodes
+
+        def dirichlet(self, _: np.ndarray) -> np.ndarray:
+            return np.array([0.45, 0.35, 0.2])
+
+    graph = worlds.random_graph(8, 2.0, classes=1, seed=0)
+    part = OpfglDirichlet(3).drawn(graph, 3, Draws())  # type: ignore[arg-type]
+    assert part is not None
+    assert part.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+
+
 def test_what_cannot_be_drawn_is_refused(toy_graph: Graph) -> None:
     with pytest.raises(UserError, match=r"raise partitioner\.alpha=0\.001"):
         OpfglDirichlet(12, 0.001, 20).divide(toy_graph, 12, 0)

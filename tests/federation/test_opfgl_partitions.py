@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.partitioners import opfgl
 from fgl_repro.federation.partitioners.opfgl import DELTA, chopped, clusters, packed
 from fgl_repro.federation.split import PUBLISHED, TEST, TRAIN, VALIDATION, Ratios, Split
 from fgl_repro.federation.world import World
+from support import worlds
 
 RATIOS = PUBLISHED[1]
 FACTS = {  # undirected edges kept; train, validation and test nodes; nodes of the first clients
@@ -87,6 +90,46 @@ def test_pieces_are_short_and_cover_and_packs_hold_them_all(sizes: list[int], mo
     assert np.array_equal(np.sort(np.concatenate(pieces)), np.arange(ends[-1]))
     held = packed(pieces, most + DELTA)
     assert sorted(len(piece) for pack in held for piece in pack) == sorted(map(len, pieces))
+
+
+def test_tails_of_groups_are_cut_after_the_first_pieces_of_all() -> None:
+    """By hand, two nodes at most: first pieces of the three groups, then second ones, then third ones."""
+    groups = [np.arange(5), np.arange(10, 13), np.arange(20, 27)]
+    found = [piece.tolist() for piece in chopped(groups, 2)]
+    assert found == [[0, 1], [10, 11], [20, 21], [2, 3], [12], [22, 23], [4], [24, 25], [26]]
+
+
+def test_packs_are_filled_by_the_largest_pieces_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, three packs of 30 nodes, none of 50: the largest three pieces go to one pack each.
+
+    The piece of 21 would make any of them 50, and goes to the first of the emptiest, which is closed then. The first of
+    8 closes the second pack, so that the other one goes to the third, and so does what is left.
+    """
+    monkeypatch.setattr(opfgl, "PACKS", 3)
+    sizes = {"c": 3, "l": 8, "x": 29, "n": 21, "y": 29, "m": 8, "z": 29}
+    held = packed([np.full(size, ord(name)) for name, size in sizes.items()], 30)
+    assert [[chr(piece[0]) for piece in pack] for pack in held] == [["x", "n"], ["y", "l"], ["z", "m", "c"]]
+
+
+def test_packs_are_grouped_by_their_shares_of_classes_whatever_their_sizes() -> None:
+    """Of each class a pack of 40 nodes and one of 4: by numbers of nodes the small ones would be alike."""
+    labels = np.repeat([0, 0, 1, 1], [40, 4, 40, 4])
+    graph = replace(worlds.random_graph(88, 2.0, classes=2, seed=0), labels=labels)
+    client = opfgl.grouped(graph, np.repeat(np.arange(4), [40, 4, 40, 4]), 2, seed=0)
+    assert len(set(client.tolist())) == 2
+    assert all(len(set(client[labels == label].tolist())) == 1 for label in (0, 1))
+
+
+def test_the_closest_clusters_of_all_starts_are_taken() -> None:
+    """Seven points without clear groups, against every way to divide them; one start alone often ends elsewhere."""
+    points = np.random.default_rng(5).random((7, 2))
+
+    def distance(part: np.ndarray) -> float:
+        own = [points[part == k] for k in range(3) if (part == k).any()]
+        return float(sum(((group - group.mean(0)) ** 2).sum() for group in own))
+
+    least = min(distance(np.array(part)) for part in product(range(3), repeat=7))
+    assert [distance(clusters(points, 3, seed)) for seed in range(4)] == pytest.approx([least] * 4)
 
 
 def test_clusters_find_what_lies_apart() -> None:

@@ -201,7 +201,8 @@ def test_hash_uses_two_bytes_above_256_parts() -> None:
         (
             "louvian",
             2,
-            r"partitioner louvian does not exist: choose from [a-z_, ]*metis, overlap, published, random\.",
+            r"partitioner louvian does not exist \(did you mean louvain\?\): "
+            r"choose from [a-z_, ]*metis, overlap, published, random\.",
         ),
         ("random", 0, r"partitioner\.clients=0 is out of range: give at least 1\."),
         ("overlap", 3, r"overlap makes 5 clients of each part and cannot make 3: choose a multiple of 5"),
@@ -215,6 +216,11 @@ def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
     star = graph_of(6, [(0, i) for i in range(1, 6)])
     with pytest.raises(UserError, match=message):
         membership(name, star, parts, seed=0)
+
+
+def test_a_message_tells_of_the_part_that_a_new_client_has() -> None:
+    with pytest.raises(UserError, match=r"too few for 7 parts \(6 clients and a new one\); lower"):
+        Dirichlet(6).divide(graph_of(6, [(0, i) for i in range(1, 6)]), 7, seed=0)
 
 
 def test_dirichlet_skews_labels_by_alpha(real_graph: RealGraph) -> None:

@@ -278,7 +278,7 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
     [
         (
             {"setting": "close_set"},
-            r"setting close_set does not exist: "
+            r"setting close_set does not exist \(did you mean closed_set\?\): "
             r"choose from closed_set, global_graph, imbalance, links, open_set, plain\.",
         ),
         ({"setting": "common"}, r"setting common does not exist"),
@@ -287,7 +287,10 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
             r"setting\.focus=nope is unknown: choose seen_graph, unseen_node, missing_class or new",
         ),
         ({"clients": 0}, r"partitioner\.clients=0 is out of range: give at least 1"),
-        ({"clients": 60}, r"random has 60 nodes, too few for 61 parts; lower partitioner\.clients"),
+        (
+            {"clients": 60},
+            r"random has 60 nodes, too few for 61 parts \(60 clients and a new one\); lower partitioner\.clients",
+        ),
         ({"hops": -1}, r"setting\.hops=-1 is out of range: give at least 0"),
         ({"setting": "open_set", "crop": 0.0}, r"setting\.crop=0\.0 holds back no node"),
         ({"setting": "open_set", "crop": 1.0}, r"setting\.crop=1\.0 must be a share of the nodes"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,17 @@ def test_a_split_is_a_function_of_its_seed() -> None:
 def test_bad_shares_are_refused(ratios: tuple[float, float, float]) -> None:
     with pytest.raises(UserError, match=r"protocol\.split=\[.*\] must be three shares \(train, validation, test\)"):
         global_split(100, ratios, seed=0)
+
+
+@pytest.mark.parametrize("source", ["opfgl", "openfgl"])
+def test_by_class_every_client_draws_from_a_stream_of_its_own(source: Literal["opfgl", "openfgl"]) -> None:
+    """Two clients with as many nodes of as many classes: else one order would say who trains at all of them."""
+    labels, own = np.tile(np.repeat([0, 1], 40), 2), [np.arange(80), np.arange(80, 160)]
+    roles = Split((0.5, 0.25, 0.25), 3, source).roles_by_class(labels, own)
+    assert np.bincount(roles[:80]).tolist() == np.bincount(roles[80:]).tolist() == [40, 20, 20]
+    assert 0.25 < (roles[:80] == roles[80:]).mean() < 0.6, "by chance three in eight"
+    order = numpy_rng("split/1", 3).permutation(own[1][:40])
+    assert sorted(np.flatnonzero(roles[80:120] == TRAIN) + 80) == sorted(order[:20])
 
 
 def test_the_released_generator_permutes_for_every_graph_and_client_count_in_turn() -> None:

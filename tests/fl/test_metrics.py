@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.world import Probe, World
+from fgl_repro.federation.world import Probe, UnionGraph, World
 from fgl_repro.fl import metrics
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -44,6 +45,20 @@ def test_clients_without_rows_do_not_count() -> None:
     always_zero = torch.tensor([1.0, 0.0]).expand(3, 2, 2)
     assert metrics.accuracy(always_zero, Rows) == pytest.approx(1 / 3)  # type: ignore[arg-type]
     assert metrics.accuracy(always_zero, Rows, "clients") == pytest.approx(1 / 4)  # type: ignore[arg-type]
+
+
+def test_clients_that_validate_are_weighted_by_all_their_nodes() -> None:
+    """Of 10, 7 and 90 nodes; right in one row of three, in the only one, and nobody knows."""
+
+    class Rows:
+        labels = torch.tensor([[0, 1, 1], [0, 0, 0], [0, 0, 0]])
+        mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+        counts = mask.sum(1)
+        numbers = None
+
+    always_zero = torch.tensor([1.0, 0.0]).expand(3, 3, 2)
+    found = metrics.accuracy(always_zero, Rows, "nodes", torch.tensor([10.0, 7.0, 90.0]))  # type: ignore[arg-type]
+    assert found == pytest.approx((10 / 3 + 7) / 17)
 
 
 def test_a_new_client_is_averaged_over_models_under_any_protocol(toy_graph: Graph) -> None:
@@ -100,3 +115,23 @@ def test_measures_by_hand(world: World) -> None:
     assert confusion.trace(axis1=1, axis2=2).sum() == hit.sum()
     assert metrics.measure(Probe("p", graph, rows), predicted)["accuracy"] == pytest.approx(0.5)
     assert metrics.measure(Probe("p", graph, rows[:0]), predicted[:0])["accuracy"] is None
+
+
+def test_accuracy_and_f1_weighted_by_all_nodes_of_a_client(toy_graph: Graph) -> None:
+    """Three clients of 30, 8 and 60 nodes; the first is asked about 5 rows, the second about 4, the third about none.
+
+    Classes that a client neither has nor predicts count 0 in its F1, as scikit-learn counts them.
+    """
+    graph = UnionGraph.induced(toy_graph, [np.arange(30), np.arange(30, 38), np.arange(38, 98)])
+    rows = np.array([0, 3, 4, 10, 29, 30, 31, 33, 37])
+    predicted = graph.labels[rows].copy()
+    predicted[[1, 5, 6]] = (predicted[[1, 5, 6]] + 1) % toy_graph.num_classes
+    found = metrics.measure(Probe("p", graph, rows, "nodes"), predicted)
+
+    def f1(own: slice) -> float:
+        true, classes = graph.labels[rows[own]], range(toy_graph.num_classes)
+        return float(f1_score(true, predicted[own], labels=classes, average="macro", zero_division=0))
+
+    assert found["accuracy"] == found["nodes_mean"] == pytest.approx((30 * 4 / 5 + 8 * 2 / 4) / 38)
+    assert found["f1"] == pytest.approx((30 * f1(slice(0, 5)) + 8 * f1(slice(5, 9))) / 38)
+    assert found["clients_mean"] == pytest.approx((4 / 5 + 2 / 4) / 2)

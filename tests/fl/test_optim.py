@@ -143,3 +143,14 @@ def test_moments_outlive_a_round_or_begin_anew(toy_graph: Graph, kind: str, mome
     for t, value in enumerate(ours.values()):
         expected = torch.stack([own[t].detach() for own in singles])
         torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_part_keeps_its_moments_as_the_whole_does(toy_graph: Graph) -> None:
+    """Methods whose parts step in turn ask for them in every round: one optimiser a part, or a new one each time."""
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    for moments, kept in (("kept", True), ("each_round", False)):
+        clients = make_clients(world, make_config("local", "paper", **{"protocol.moments": moments}))
+        name, value = next(iter(clients.params.items()))
+        first = clients.optimiser_of("body", {name: value})
+        assert (clients.optimiser_of("body", {name: value}) is first) == kept
+        assert clients.optimiser_of("head", {name: value}) is not first

@@ -99,6 +99,18 @@ def test_keys_come_from_shares_that_only_their_owners_can_read(vectors: torch.Te
     assert np.abs(again.total(masked) - vectors[:4].sum(0).numpy()).max() > 1e3, "a wrong share, and no key"
 
 
+@needs_package
+def test_a_key_that_was_put_together_opens_no_share() -> None:
+    """Masks and locks have keys of their own: the server gets that of a mask, and reads no share by it."""
+    session = secure.Session(5)
+    shares = dict(session.parties[k].share_of(4) for k in range(3))
+    key = secure.private(secure.joined(shares).to_bytes(secure.KEY, "big"))
+    for k in range(4):
+        masks, locks = session.publics[k][: secure.KEY], session.publics[k][secure.KEY :]
+        assert secure.agreed(key, masks, b"mask") == session.parties[k]._seeds[4], "the key is right"
+        assert session.parties[k]._doors[4] not in [secure.agreed(key, half, b"lock") for half in (masks, locks)]
+
+
 def test_numbers_are_rounded_and_leave_room_for_a_sum() -> None:
     unit = 2.0**-secure.FRACTION
     assert secure.fixed(np.array([0.75, -0.75, 3.0]) * unit, 3).view(np.int64).tolist() == [1, -1, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,24 @@ def apart(clients: Clients) -> dict[str, Tensor]:
     return before
 
 
-@pytest.mark.parametrize(("name", "variant"), [("fedavg", "release"), ("fedavg", "paper"), ("fedgnn", "weights")])
+MEANS = {
+    "fedavg": {"release": "alike", "paper": "by nodes"},
+    "fedprox": {"release": "alike", "paper": "by nodes"},
+    "fedper": {"release": "alike", "paper": "by nodes"},
+    "fedala": {"release": "alike", "paper": "by nodes"},
+    "fedgnn": {"weights": "by nodes"},
+    "fedgcn": {"release": "alike", "paper": "alike"},
+    "fedntd": {"paper": "by nodes"},
+    "feded": {"fedlog": "by nodes", "fedvls": "by nodes"},
+}
+"""What the methods' cards say of the servers' means, by variant."""
+
+
+@pytest.mark.parametrize(("name", "variant"), [(name, variant) for name, said in MEANS.items() for variant in said])
 def test_means_weigh_clients_as_the_variant_says(name: str, variant: str, world: World) -> None:
     method, clients, state = started(world, name, variant)
     apart(clients)
-    share = torch.ones(3) if variant == "release" else clients.samples
+    share = torch.ones(3) if MEANS[name][variant] == "alike" else clients.samples
     assert len(set(clients.samples.tolist())) > 1
     down = method.aggregate(clients, state, method.upload(clients, state)).tensors()
     expected = torch.einsum("k,k...->...", share / share.sum(), clients.params["W1"])
@@ -73,6 +87,30 @@ def test_fedprox_adds_half_mu_times_the_squared_distance_from_what_was_received(
     moved = sum((clients.params[n] - before[n]).flatten(1).square().sum(1) for n in before)
     plain = step.task_loss(clients.logits(step))
     torch.testing.assert_close(loss(step), plain + 0.25 * moved)
+
+
+@pytest.mark.parametrize(("name", "variant"), [("fedntd", "paper"), ("feded", "fedlog")])
+def test_students_are_held_to_the_models_that_they_received(name: str, variant: str, world: World) -> None:
+    """FedNTD: CE + beta tau^2 KL over the other classes; FedED: CE + lam times squared gaps at vacant ones."""
+    own = {"method.beta": 0.7, "method.tau": 2.0} if name == "fedntd" else {"method.lam": 0.7}
+    method, clients, state = started(world, name, variant, **own)
+    step = next(clients.steps(1))
+    apart(clients)  # teachers differ from client to client, and from what is trained on
+    teacher, loss = clients.logits(step).detach(), method.objective(clients, state, 1)
+    apart(clients)
+    student, found = clients.logits(step).detach(), loss(replace(step, first=False))
+    for k in range(3):
+        rows, vacant = step.view.mask[k].bool(), clients.class_counts[k] == 0
+        f, g, y = student[k][rows], teacher[k][rows], step.view.labels[k][rows]
+        gaps = []
+        for i in range(len(y)):
+            others = [c for c in range(4) if c != y[i]]
+            p, q = (torch.softmax(logits[i, others] / 2.0, 0) for logits in (g, f))
+            kept = (f - g)[i, vacant].square()
+            gaps.append(4 * (p * (p / q).log()).sum() if name == "fedntd" else kept.mean() if len(kept) else 0.0)
+        expected = torch.nn.functional.cross_entropy(f, y) + 0.7 * sum(gaps) / len(y)
+        assert sum(gaps) > 0 or not vacant.any()
+        torch.testing.assert_close(found[k].detach(), expected, atol=1e-5, rtol=1e-4)
 
 
 def test_fedgnn_knows_an_edge_once(toy_graph: Graph) -> None:

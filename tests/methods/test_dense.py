@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.dense.server import Pooling, softened_divergence
+from fgl_repro.methods.generated.server import Lesson
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -131,6 +133,57 @@ def test_the_student_comes_near_the_ensemble(name: str, world: World) -> None:
     assert distances[15] < 0.7 * distances[0]
 
 
+def test_every_round_begins_with_an_empty_pool_and_teachers_that_weigh_alike(world: World) -> None:
+    for name in BOTH:
+        server = made(world, name, epochs=2)
+        for _ in range(2):
+            server.distil(server.teachers, {part: value[:1] for part, value in server.teachers.items()})
+            assert len(server.pool) == 2
+            assert float(server.students.counts[0]) == 1 + 2, "the student's optimiser is a new one, too"
+        server.begin()
+        assert (server.weights == 1).all()
+
+
+def test_features_are_held_within_bounds_where_wanted(world: World) -> None:
+    noise = 5 * torch.randn(16, 32, generator=torch_rng("z", 0))
+    held, free = (made(world, "dense", bounded=bounded).features(noise) for bounded in (True, False))
+    torch.testing.assert_close(held, torch.tanh(free))
+    assert not torch.allclose(held, free, atol=1e-4)
+
+
+def test_generator_and_noise_learn_by_adam_with_a_beta_of_their_own(world: World) -> None:
+    """Against torch's Adam on a second server, alike in all."""
+    server, twin = (made(world, "dense", generator_steps=4, beta=0.3, lr_generator=0.01) for _ in range(2))
+    server.train_generator(0)
+    noise = twin.noise().requires_grad_()
+    twin.lowest, twin.kept = torch.tensor(torch.inf), torch.zeros(16, twin.model.num_features)
+    adam = torch.optim.Adam([*twin.generator.values(), noise], lr=0.01, betas=(0.3, 0.999))
+    for _ in range(4):
+        adam.zero_grad()
+        twin.generator_loss(noise).sum().backward()
+        adam.step()
+    for name, value in twin.generator.items():
+        torch.testing.assert_close(server.generator[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_the_student_learns_softened_answers_on_the_graph_as_it_is_or_was_moved(name: str, world: World) -> None:
+    server = made(world, name, **({"move": 0.5} if name == "coboost" else {}))
+    server.model, server.weights = replace(server.model, dropout=0.0), torch.tensor([1.0, 0.5, 0.25])
+    seen = server.train_generator(0)
+    lesson = Lesson(None, seen, server.teacher_logits(seen))
+    tau = server.method.temperature
+    assert tau == {"dense": 20.0, "coboost": 4.0}[name]
+    if name == "coboost":
+        before = server.draws.get_state()
+        seen = server.moved(seen)
+        server.draws.set_state(before)
+    teacher = torch.einsum("k,knc->nc", torch.tensor([4.0, 2.0, 1.0]) / 7, server.teacher_logits(seen))
+    student = server.student_logits_fixed(seen)[0]
+    gap = F.kl_div((student / tau).log_softmax(1), (teacher / tau).softmax(1), reduction="batchmean")
+    torch.testing.assert_close(server.student_loss(lesson)[0], tau**2 * gap, rtol=1e-4, atol=1e-5)
+
+
 def test_a_student_may_start_at_random(world: World) -> None:
     found = {}
     for start in ("mean", "random"):
@@ -160,6 +213,31 @@ def test_teachers_are_weighed_on_earlier_graphs_only(world: World) -> None:
     list(server.lessons(1, server.train_generator(1)))
     assert (server.weights < 1).any()
     assert server.weights.min() >= 1 - 0.01
+
+
+def test_steps_of_the_teachers_weights_fade_by_a_hundredth_an_epoch(world: World) -> None:
+    server = made(world, "coboost", weight_step=0.1)
+    server.weights = torch.full((3,), 0.5)
+    graph = server.train_generator(0)
+    server.pool = [Lesson(None, graph, server.teacher_logits(graph))]
+    list(server.lessons(7, graph))
+    torch.testing.assert_close((server.weights - 0.5).abs(), torch.full((3,), 0.1 * 0.99**7))
+
+
+def test_features_move_to_where_a_random_mean_of_softened_answers_is_larger(world: World) -> None:
+    server = made(world, "coboost", move=0.25)
+    graph = server.train_generator(0)
+    before = server.draws.get_state()
+    moved = server.moved(graph)
+    server.draws.set_state(before)
+    features = graph.features.clone().requires_grad_()
+    answers = torch.softmax(server.teacher_logits(graph.moved(features)).mean(0) / 4, 1)
+    random = 2 * torch.rand(answers.shape, generator=server.draws) - 1
+    (slope,) = torch.autograd.grad((random * answers).sum(), features)
+    clear = slope.abs() > 1e-6
+    assert clear.float().mean() > 0.9
+    steps = (moved.features - graph.features) / graph.features.std(0)
+    torch.testing.assert_close(steps[clear], 0.25 * slope[clear].sign(), atol=1e-4, rtol=0)
 
 
 def test_features_move_as_told_and_edges_stay(world: World) -> None:

@@ -98,7 +98,7 @@ def test_after_the_first_time_an_epoch_a_round(monkeypatch: pytest.MonkeyPatch) 
     clients, method = make_clients(worlds.of_graphs(worlds.graph_set()), config), config.method
     assert isinstance(method, FedALA)
     state, _, made = trained_apart(clients, method)
-    calls: list[int] = []
+    calls: list[object] = []
     network, batches = clients.model, len(method.epoch(clients, state))
 
     class Counting:
@@ -106,7 +106,7 @@ def test_after_the_first_time_an_epoch_a_round(monkeypatch: pytest.MonkeyPatch) 
             return getattr(network, name)
 
         def __call__(self, *given: Any) -> torch.Tensor:
-            calls.append(1)
+            calls.append(given[2] if len(given) > 2 else None)
             return network(*given)
 
     monkeypatch.setattr(clients, "model", Counting())
@@ -114,6 +114,7 @@ def test_after_the_first_time_an_epoch_a_round(monkeypatch: pytest.MonkeyPatch) 
     assert len(calls) == 7 * batches
     method.receive(clients, state, Weights({name: value + 1 for name, value in made.weights.items()}))
     assert len(calls) == 8 * batches
+    assert all(isinstance(draws, torch.Generator) for draws in calls), "a mix is learned with dropout"
 
 
 def test_nobody_hears_how_long_another_one_learns() -> None:

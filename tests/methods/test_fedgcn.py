@@ -121,9 +121,21 @@ def test_halo_sizes_are_the_published_ones(real_graph: Callable[..., Graph]) -> 
         assert Halo(union, 2).ring.tolist() == joint.sum(0).tolist()
 
 
-def test_bytes_of_the_exchange(world: World) -> None:
-    config = configs.build(dataset="cora", method="fedgcn", overrides={"protocol.rounds": 1, "model.hidden": 8})
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("variant", ["paper", "release"])
+def test_bytes_of_the_exchange(variant: str, hops: int, world: World) -> None:
+    """Sixteen numbers a node: of sums, or of the raw features of as many rings as there are hops (release)."""
+    fields = {"protocol.rounds": 1, "model.hidden": 8, "method.hops": hops, "method.variant": variant}
+    config = configs.build(dataset="cora", method="fedgcn", overrides=fields)
     ledger = federate(config, world, CPU)[0].ledger.as_dict()
-    own, ring = world.graph.num_nodes, int(Halo(world.graph, 1).ring.sum())
-    expected = round(4 * 16 * (own + ring) / 3)
-    assert ledger["setup"] == {"up": {"features": expected}, "down": {"features": expected}}
+    joint = np.isin(np.arange(world.graph.base.num_nodes), world.graph.node)
+    own, rings = world.graph.num_nodes, [0, 0]  # nodes of the first ring, and of both, of all clients
+    for mine in np.split(world.graph.node, world.graph.ptr[1:-1]):
+        reached = set(mine.tolist())
+        for ring in range(2):
+            reached |= {v for u in reached for v in world.graph.base.adjacency[[u]].indices.tolist() if joint[v]}
+            rings[ring] += len(reached) - len(mine)
+    first, wide = (round(4 * 16 * count / 3) for count in (own + rings[0], own + rings[0] * (hops == 2)))
+    paper = {"up": {"features": first}, "down": {"features": wide}}
+    assert rings[0] < rings[1]
+    assert ledger["setup"] == (paper if variant == "paper" else {"down": {"features": round(64 * rings[hops - 1] / 3)}})

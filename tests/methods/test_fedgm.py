@@ -13,6 +13,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.condensing.predictor import predicted
+from fgl_repro.methods.fedgm import condensation
 from fgl_repro.methods.fedgm import server as server_of_fedgm
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
@@ -121,6 +122,75 @@ def test_matching_brings_gradients_nearer(world: World) -> None:
     assert apart(work.result()) < 0.8 * apart(begun)
     links = predicted({name: value[0] for name, value in work.net.items()}, work.features["X"][0])
     torch.testing.assert_close(links, links.T)
+
+
+def test_the_graph_of_least_loss_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, clients, state = started(world, "paper", iterations=12, lr_features=1.0, lr_links=1.0)
+    work = Condensation(method, clients, state.real[0], 0)
+    seen: list[tuple[float, dict[str, torch.Tensor]]] = []
+
+    def watched(ours: Params, theirs: Params, weight: torch.Tensor) -> torch.Tensor:
+        loss = distance(ours, theirs, weight)
+        held = {name: value.detach().clone() for name, value in {**work.features, **work.net}.items()}
+        seen.append((float(loss.detach()), held))
+        return loss
+
+    monkeypatch.setattr(condensation, "distance", watched)
+    work.run()
+    losses = [loss for loss, _ in seen]
+    at = int(np.argmin(losses))
+    assert 0 < at < len(losses) - 1, "the first or the last is the best: the test proves nothing"
+    for name, value in seen[at][1].items():
+        assert torch.equal(work.best[name], value)
+    assert torch.equal(work.result().features, work.best["X"][0])
+
+
+def test_of_twenty_steps_the_first_five_train_the_link_predictor(world: World) -> None:
+    method, clients, state = started(world, iterations=23)
+    work = Condensation(method, clients, state.real[0], 0)
+    work.run()
+    of_features, of_links = (float(optimiser.counts[0]) for optimiser in work.steps)
+    assert (of_features, of_links) == (15, 5 + 3)
+
+
+def plain_training(server: Server, first: Params, rates: tuple[float, ...], steps: int) -> Params:
+    """A GCN on the union of the small graphs, by torch's Adam, a new one for every rate."""
+    own = {name: value.clone().requires_grad_() for name, value in first.items()}
+    around = torch.block_diag(*(each.around for each in server.graphs))  # type: ignore[no-untyped-call]
+    features = torch.cat([each.features for each in server.graphs])
+    for rate in rates:
+        adam = torch.optim.Adam(own.values(), lr=rate, weight_decay=0.1)
+        for _ in range(steps):
+            hidden = torch.relu(around @ features @ own["W1"] + own["b1"])
+            adam.zero_grad()
+            F.cross_entropy(around @ hidden @ own["W2"] + own["b2"], server.labels).backward()  # type: ignore[no-untyped-call]
+            adam.step()
+    return {name: value.detach() for name, value in own.items()}
+
+
+@pytest.mark.parametrize("scores", [(0.1, 0.2), (0.2, 0.1), (0.2, 0.2)])
+def test_the_server_goes_on_at_a_tenth_of_its_rate_and_keeps_the_first_of_the_best(
+    scores: tuple[float, float], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config("fedgm", "release", **{"model.dropout": 0.0})
+    method, clients = config.method, make_clients(world, config)
+    assert isinstance(method, FedGM)
+    method.epochs, method.lr_server, method.weight_decay = 6, 0.05, 0.1
+    graphs = []
+    for size in (6, 3):
+        links = torch.triu(torch.rand(size, size, generator=torch_rng("links", size)), 1)
+        features = torch.randn(size, clients.model.num_features, generator=torch_rng("features", size))
+        graphs.append(Small(features, normalised(links + links.T), torch.arange(size) % 4))
+    server = Server(method, clients, graphs, torch.ones(2, 4))
+    looks = iter(scores)  # one after each half
+    monkeypatch.setattr(server_of_fedgm, "accuracy", lambda *_: torch.tensor(next(looks)))
+    before = server.rng.get_state()
+    found = server.trained()
+    server.rng.set_state(before)
+    rates = (0.05, 0.005) if scores[1] > scores[0] else (0.05,)
+    for name, value in plain_training(server, server.drawn(), rates, 3).items():
+        torch.testing.assert_close(found[name][0], value, rtol=1e-4, atol=1e-5)
+    assert next(looks, None) is None
 
 
 def test_a_client_of_one_training_node_condenses_to_nothing(world: World) -> None:

@@ -55,3 +55,38 @@ def test_fedgnn_sees_what_others_hold_of_shared_nodes(shared: World, world: Worl
     alone, _ = widened(world.graph)
     assert np.array_equal(alone.node, world.graph.node), "clients without common nodes gain nothing"
     assert (alone.adjacency != world.graph.adjacency).nnz == 0
+
+
+def test_fedgnn_counts_the_features_of_what_widens_once(shared: World) -> None:
+    """Four bytes a number: sixteen of every node that a client did not have."""
+    config = make_config("fedgnn", "weights", **{"partitioner.clients": 5})
+    added = widened(shared.graph)[0].num_nodes - shared.graph.num_nodes
+    ledger = federate(config, shared, CPU)[0].ledger.as_dict()
+    assert ledger["setup"] == {"down": {"features": round(4 * 16 * added / 5)}}
+
+
+def test_fedgnns_clients_have_one_adam_in_all_rounds(world: World) -> None:
+    """Torch's Adam on one model, by the mean gradient of all training nodes, against three rounds."""
+    config = make_config("fedgnn", "gradients", **{"model.dropout": 0.0})
+    clients, plain, rules = make_clients(world, config), make_clients(world, config), config.protocol
+    method, step = config.method, next(plain.steps(1))
+    state, single = method.state(clients), {n: v[0].detach().clone().requires_grad_() for n, v in plain.params.items()}
+    adam = torch.optim.Adam(single.values(), rules.lr, weight_decay=rules.weight_decay)
+    for number in range(3):
+        method.fit(clients, state, number, 1)
+        method.receive(clients, state, method.aggregate(clients, state, method.upload(clients, state)))
+        adam.zero_grad()
+        loss = step.task_loss(plain.model({n: v.expand(3, *v.shape) for n, v in single.items()}, step.view))
+        ((loss * plain.samples).sum() / plain.samples.sum()).backward()
+        adam.step()
+    for name, value in single.items():
+        torch.testing.assert_close(clients.params[name][1], value, rtol=1e-4, atol=1e-5)
+
+
+def test_fedgnn_looks_at_its_own_nodes_in_the_wider_graph(shared: World) -> None:
+    """Labels of any rows are those of the clients' own graphs, and so is how many each client has."""
+    clients = make_clients(shared, make_config("fedgnn", "weights", **{"partitioner.clients": 5}))
+    for rows in (shared.train, np.arange(shared.graph.num_nodes)):
+        view = clients.inputs.cut(clients.views, rows)
+        assert np.array_equal(view.labels.flatten()[view.slots].numpy(), shared.graph.labels[rows])
+        assert view.counts.tolist() == np.bincount(shared.graph.owner[rows], minlength=5).tolist()

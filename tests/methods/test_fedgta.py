@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,12 +81,22 @@ def test_uploads_are_those_of_a_plain_rewrite(world: World, variant: str, centra
 
 
 def test_the_port_spreads_predictions_as_pyg_does(world: World) -> None:
-    method, clients, state = trained(world, "openfgl")
+    """Its moments are those of the last step, and a node's degree counts twice."""
+    method, clients, state = trained(world, "openfgl", moments=3)
     said = predicted(clients, state)
     edges, _ = from_scipy_sparse_matrix(world.graph.adjacency)
     theirs = LabelPropagation(method.steps, method.keep)(said, edges, state.trains)
     torch.testing.assert_close(method.spread(state, said)[-1], theirs, atol=1e-6, rtol=1e-5)
-    assert state.degree.sum() == 2 * world.graph.adjacency.nnz
+    with torch.no_grad():
+        sent = method.upload(clients, state)
+    degree, truth = (torch.from_numpy(a) for a in (np.diff(world.graph.adjacency.indptr), world.graph.labels))
+    for k, (low, high) in enumerate(pairwise(world.graph.ptr)):
+        trains, known = state.trains[low:high, None], F.one_hot(truth[low:high], theirs.shape[1]).float()
+        u, v = (torch.where(trains, known, torch.softmax(theirs[low:high] / t, 1)) for t in (1, method.temperature))
+        moments = [(u**p).mean(0) for p in (1, 2, 3)] + [((u - u.mean(0)) ** p).mean(0) for p in (1, 2, 3)]
+        torch.testing.assert_close(sent.moments[k], torch.cat(moments), atol=1e-6, rtol=1e-4)
+        sure = 2 * degree[low:high] * (theirs.shape[1] / math.e + (v * torch.log(v + 1e-8)).sum(1))
+        assert float(sent.confidence[k]) == pytest.approx(float(sure.sum()), rel=1e-4)
 
 
 def test_a_mean_is_of_those_alike_weighted_by_confidence(world: World) -> None:
@@ -100,6 +111,9 @@ def test_a_mean_is_of_those_alike_weighted_by_confidence(world: World) -> None:
         torch.testing.assert_close(down[name][0], down[name][1])
         torch.testing.assert_close(down[name][2], theta[2])
     assert method.facts(clients, state) == {"accepted": [1.667]}
+    method.threshold = 0.999  # more than the cosine of 0 and 1
+    for name, value in method.aggregate(clients, state, sent).tensors().items():
+        torch.testing.assert_close(value, clients.params[name])
 
 
 def test_bytes_grow_with_orders_and_classes(world: World) -> None:

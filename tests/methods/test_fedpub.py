@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.messages import Ledger
@@ -17,7 +20,7 @@ from fgl_repro.methods.fedpub.method import Upload
 from fgl_repro.methods.fedpub.random_graph import Probe, as_graphs, drawn
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.gin import GIN
-from fgl_repro.nn.view import Views
+from fgl_repro.nn.view import Views, gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -44,11 +47,11 @@ def shared(toy_graph: Graph) -> World:
 def test_fedpub_thresholds_masks_in_evaluation_only() -> None:
     network = Masked(GCN(3, 3, 3), threshold=0.1)
     params = {f"W{i}": torch.full((2, 3, 3), 2.0) for i in (1, 2, 3)} | {f"b{i}": torch.ones(2, 3) for i in (1, 2, 3)}
-    params |= {f"M{i}": torch.tensor([0.05, 0.5, -0.05]).expand(2, 3, 3).clone() for i in (1, 2, 3)}
+    params |= {f"M{i}": torch.tensor([0.05, -0.5, -0.05]).expand(2, 3, 3).clone() for i in (1, 2, 3)}
     trained, evaluated = network.weights(params, training=True), network.weights(params, training=False)
     assert set(trained) == {f"{kind}{i}" for kind in "Wb" for i in (1, 2, 3)}
-    torch.testing.assert_close(trained["W2"][0, 0], torch.tensor([0.1, 1.0, -0.1]))
-    torch.testing.assert_close(evaluated["W2"][0, 0], torch.tensor([0.0, 1.0, 0.0]))
+    torch.testing.assert_close(trained["W2"][0, 0], torch.tensor([0.1, -1.0, -0.1]))
+    torch.testing.assert_close(evaluated["W2"][0, 0], torch.tensor([0.0, -1.0, 0.0]))
 
 
 def test_fedpub_penalties_are_inert_or_live(closed: World) -> None:
@@ -88,6 +91,13 @@ def test_fedpub_parameter_counts() -> None:
     for name, (d, c) in sizes.items():
         single = FedPub().start(GCN(d, c), 0).weights
         assert sum(value.numel() for value in single.values()) == printed[name]
+
+
+def test_the_bias_of_a_masked_classifier_is_drawn_as_a_matrix_of_one_row() -> None:
+    """Xavier-uniform between -sqrt(6 / (1 + C)) and that; unmasked it has a bound of 1 / sqrt(H)."""
+    drawn_ = torch.cat([FedPub().start(GCN(5, 7, 128), seed).weights["b3"] for seed in range(20)])
+    assert drawn_.abs().max() <= math.sqrt(6 / 8)
+    assert drawn_.abs().max() > 0.7 * math.sqrt(6 / 8)
 
 
 @pytest.mark.parametrize("variant", FedPub.variants)
@@ -171,11 +181,58 @@ def test_of_whole_graphs_the_mean_embedding_of_the_blocks_is_compared() -> None:
     torch.testing.assert_close(found, torch.stack([expected[:, i] for i in range(5)]).mean(0))
 
 
+def test_embeddings_are_of_the_masked_weights_without_what_is_cut(world: World) -> None:
+    """e_k: mean over the random graph of the second convolution with W * mu, 0 where |mu| < l1, by dense matrices."""
+    config = make_config("fedpub", "release", **{"method.l1": 0.1, "model.dropout": 0.0})
+    clients, method = make_clients(world, config), config.method
+    assert isinstance(method, FedPub)
+    state, _ = prepare(method, clients, Ledger())
+    with torch.no_grad():
+        for name, mask in clients.personal.items():
+            mask.copy_(torch.rand(mask.shape, generator=torch_rng(name, 0)) * 0.4 - 0.2)  # half of it is cut
+        found = method.upload(clients, state).embedding
+    assert found is not None
+    graph = drawn(clients.model.num_features, clients.seed)
+    around, x = torch.from_numpy(gcn_norm(graph.adjacency).toarray()), torch.from_numpy(graph.features.toarray())
+    for k in range(3):
+        h = x
+        for layer in (1, 2):
+            mask = clients.personal[f"M{layer}"][k].detach()
+            weight = clients.params[f"W{layer}"][k].detach() * mask * (mask.abs() >= 0.1)
+            h = around @ h @ weight + clients.params[f"b{layer}"][k].detach()
+            h = torch.relu(h) if layer == 1 else h
+        torch.testing.assert_close(found[k], h.mean(0), atol=1e-5, rtol=1e-4)
+
+
+def test_a_client_gets_the_mean_that_its_own_similarities_weigh(world: World) -> None:
+    """alpha_ij = softmax over j of tau cos(e_i, e_j), row i for client i; masks that travel change nothing at home."""
+    config = make_config("fedpub", "release", **{"method.tau": 2.0})
+    clients, method = make_clients(world, config), config.method
+    assert isinstance(method, FedPub)
+    state, _ = prepare(method, clients, Ledger())
+    method.fit(clients, state, 0, 3)
+    with torch.no_grad():
+        sent = method.upload(clients, state)
+        sent.embedding = torch.tensor([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.2]])  # client 1 is near 0, client 2 near none
+        before, held = ({n: v.clone() for n, v in part.items()} for part in (clients.params, clients.personal))
+        method.receive(clients, state, method.aggregate(clients, state, sent))
+    for i, own in enumerate(sent.embedding):
+        near = [math.exp(2 * float(torch.cosine_similarity(own, other, dim=0))) for other in sent.embedding]
+        for name, value in before.items():
+            expected = sum(w * theta for w, theta in zip(near, value, strict=True)) / sum(near)
+            torch.testing.assert_close(clients.params[name][i].detach(), expected)
+    for name, value in held.items():
+        assert torch.equal(clients.personal[name], value)
+        assert not torch.equal(value[0], value[1])
+
+
 def test_input_graphs() -> None:
     sent = {kind: Probe.of(drawn(4, 0, kind), 2, CPU) for kind in ("sbm", "er", "one")}
     assert {kind: probe.features.shape[1] for kind, probe in sent.items()} == {"sbm": 500, "er": 500, "one": 1}
     blocks = sent["sbm"].edges[0] // 100
     assert torch.equal(blocks[0], blocks[1])
+    assert (sent["sbm"].edges[0, 0] != sent["sbm"].edges[0, 1]).all()
+    assert sent["sbm"].edges.shape[2] == pytest.approx(2 * 2475, rel=0.05), "five times 4950 pairs at 0.1, both ways"
     edges = [probe.edges.shape[2] for probe in sent.values()]
     assert edges[1] == pytest.approx(edges[0], rel=0.1)
     assert edges[2] == 0

@@ -136,6 +136,24 @@ def test_bytes_are_those_of_encoder_classifiers_and_class_proxies(world: World) 
     assert sum(sizes.values()).tolist() == [4 * (64 * d + 64 + 2 * (64 * c + c) + 64 * c)] * 3  # type: ignore[union-attr]
 
 
+def test_proxies_begin_a_little_apart_by_class_and_alike_at_the_nodes(world: World) -> None:
+    method, clients, _ = started(world, "release", **{"method.width": 5})
+    state = method.state(clients)
+    for c in range(clients.model.num_classes):
+        torch.testing.assert_close(state.classes[:, c], torch.full((3, 5), 0.01 * c))
+    assert (state.own["Q"] == 0.1).all()
+
+
+def test_networks_and_proxies_step_at_rates_of_their_own(world: World) -> None:
+    """Adam's first step moves what has a gradient by the rate."""
+    method, clients, state = started(world, "release", **{"method.lr_shared": 0.004, "method.lr_proxies": 0.03})
+    before = {name: value.detach().clone() for name, value in (state.shared | state.own).items()}
+    method.fit(clients, state, 0, 1)
+    for name, value in (state.shared | state.own).items():
+        moved = float((value.detach() - before[name]).abs().max())
+        assert moved == pytest.approx(0.03 if name == "Q" else 0.004, rel=1e-2)
+
+
 def test_weights_may_begin_above_zero(world: World) -> None:
     _, clients, _ = started(world, "release", **{"method.initial": "uniform"})
     assert all(value.min() >= 0 and value.max() < 1 for value in clients.params.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,10 @@ from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedstar import encoding as encodings
+from fgl_repro.methods.fedstar import networks
 from fgl_repro.methods.fedstar.networks import TwoChannels
 from fgl_repro.nn.graphs import Inside
+from fgl_repro.nn.models import gin
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
 from support import worlds
@@ -136,6 +140,24 @@ def test_equal_to_separate_networks_of_pyg(own: bool) -> None:
         batch = torch.from_numpy(np.repeat(np.arange(len(numbers)), sizes))
         expected = plain(torch.from_numpy(x), torch.from_numpy(s), torch.from_numpy(edges).long(), batch)
         torch.testing.assert_close(found[mine], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("network", "drawn"), [("gin", ["gin"] * 4), ("own", ["own"] * 3 + ["gin"])])
+def test_the_option_says_whose_layers_they_are_and_all_drop(
+    network: str, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three layers and the perceptron drop in training; FedStar's own layers have no batch norms."""
+    config = config_of_graphs("fedstar", "release", **{"method.network": network, "protocol.batch": 99})
+    clients, seen = make_clients(worlds.of_graphs(worlds.graph_set()), config), list[str]()
+
+    def noted(whose: str) -> Callable[..., torch.Tensor]:
+        return lambda values, *_: seen.append(whose) or values
+
+    monkeypatch.setattr(networks, "dropout", noted("own"))
+    monkeypatch.setattr(gin, "dropout", noted("gin"))
+    clients.logits(next(clients.steps(1)))
+    assert seen == drawn
+    assert any("gain" in name for name in clients.params) == (network == "gin")
 
 
 def test_as_many_shared_parameters_as_the_papers() -> None:

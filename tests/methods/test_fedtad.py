@@ -34,11 +34,16 @@ def world(toy_graph: Graph) -> World:
 
 
 @pytest.fixture
-def server(world: World) -> TopologyAware:
+def rates(world: World) -> torch.Tensor:
+    """Random reliabilities ``[K, C]``."""
+    return torch.rand(3, world.graph.base.num_classes, generator=torch_rng("rates", 0))
+
+
+@pytest.fixture
+def server(world: World, rates: torch.Tensor) -> TopologyAware:
     """One whose teachers differ and whose reliabilities are random."""
     config = make_config("fedtad", "paper")
     clients = make_clients(world, config)
-    rates = torch.rand(3, world.graph.base.num_classes, generator=torch_rng("rates", 0))
     made = TopologyAware(config.method, clients, class_shares(rates))
     rng = torch_rng("teachers", 0)
     made.teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
@@ -121,18 +126,17 @@ def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> Non
         torch.testing.assert_close(logits[k], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware) -> None:
+def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware, rates: torch.Tensor) -> None:
     noise, classes = server.noise(), server.model.num_classes
     graph = server.graph(noise)
     logits, own = server.teacher_logits(graph), server.student_logits_fixed(graph)[0]
-    shares = server.weight * torch.bincount(server.labels)[server.labels]
+    shares = rates / rates.sum(0)
     known, apart = torch.zeros(()), torch.zeros(())
     for k in range(3):
         for c in range(classes):
             nodes = server.labels == c
-            share = shares[k][nodes][0]
-            known = known + share * F.cross_entropy(logits[k][nodes], server.labels[nodes])
-            apart = apart + share * (own[nodes] - logits[k][nodes]).abs().mean()
+            known = known + shares[k, c] * F.cross_entropy(logits[k][nodes], server.labels[nodes])
+            apart = apart + shares[k, c] * (own[nodes] - logits[k][nodes]).abs().mean()
     pairs = [
         ((noise[a] - noise[b]) ** 2).mean() * (graph.features[a] - graph.features[b]).abs().mean()
         for a in range(len(noise))
@@ -141,6 +145,46 @@ def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware) -> 
     alike = torch.exp(-torch.stack(pairs).mean())
     torch.testing.assert_close(alikeness(noise, graph.features), alike)
     torch.testing.assert_close(server.generator_loss(noise)[0], known + 3 * alike - apart)
+
+
+def test_reliabilities_are_shared_among_clients_and_models_weigh_by_all_nodes(world: World) -> None:
+    config = make_config("fedtad", "paper")
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    sent, labels = state.sent.reliability, state.server.labels
+    assert (sent.sum(0) - 1).abs().min() > 0.1
+    for c in range(sent.shape[1]):
+        torch.testing.assert_close(state.server.weight[:, labels == c].sum(1), sent[:, c] / sent[:, c].sum())
+    np.testing.assert_array_equal(config.method.share(clients), np.diff(world.graph.ptr))
+
+
+def test_generator_and_student_step_at_rates_of_their_own_and_both_decay(world: World) -> None:
+    """Under a decay that outweighs all gradients, Adam's first step takes its rate off every weight."""
+    rates = {"method.lr_generator": 0.002, "method.lr_student": 0.005, "method.weight_decay": 1e9}
+    once = {"method.epochs": 1, "method.generator_steps": 1, "method.student_steps": 1}
+    config = make_config("fedtad", "paper", **{**rates, **once})
+    clients = make_clients(world, config)
+    state, _ = prepare(config.method, clients, Ledger())
+    rng = torch_rng("teachers", 0)
+    teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
+    start = {name: value[:1] for name, value in teachers.items()}
+    before = {name: value.detach().clone() for name, value in state.server.generator.items()}
+    after = state.server.distil(teachers, start)
+    for name, value in start.items():
+        torch.testing.assert_close(after[name], value - 0.005 * value.sign())
+    for name, value in before.items():
+        torch.testing.assert_close(state.server.generator[name].detach(), value - 0.002 * value.sign())
+
+
+@pytest.mark.parametrize("variant", ["paper", "release"])
+def test_models_that_do_not_train_drop_out_in_the_release_alone(variant: str, world: World) -> None:
+    config = make_config("fedtad", variant, **{"model.dropout": 0.5})
+    clients = make_clients(world, config)
+    server = config.method.state(clients).server
+    server.teachers = {name: value.detach() for name, value in clients.params.items()}
+    graph = server.graph(server.noise()).detached()
+    for says in (server.teacher_logits, server.student_logits_fixed):
+        assert torch.equal(says(graph), says(graph)) == (variant == "paper")
 
 
 def test_the_student_comes_near_its_teachers(world: World) -> None:

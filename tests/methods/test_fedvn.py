@@ -184,6 +184,20 @@ def descended(loss: torch.Tensor, w: Tensors, rate: float) -> Tensors:
     return {name: (value - rate * slope).detach() for (name, value), slope in zip(w.items(), slopes, strict=True)}
 
 
+def test_the_network_has_one_adam_in_all_rounds_where_moments_are_kept() -> None:
+    """Without generators two rounds of a step, with no server between, are one round of two."""
+    rules = {"protocol.optimiser": "adam", "protocol.moments": "kept", "protocol.batch": 99, "model.dropout": 0.0}
+    ends = []
+    for epochs in ((1, 1), (2,)):
+        config = config_of_graphs("fedvn", "release", **rules, **{"method.generator": False})
+        clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
+        state, _ = prepare(config.method, clients, Ledger())
+        for number, each in enumerate(epochs):
+            config.method.fit(clients, state, number, each)
+        ends.append(clients.params["W6"].detach())
+    torch.testing.assert_close(*ends, atol=1e-4, rtol=1e-4)
+
+
 def test_a_client_without_batches_left_keeps_its_s_local() -> None:
     """Batches of four: the first client has one and the others three; s_local is that of the last batch of each."""
     config = config_of_graphs("fedvn", "release", **{"model.dropout": 0.0, "protocol.lr": 1e-9})

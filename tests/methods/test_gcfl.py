@@ -36,8 +36,10 @@ def test_minimum_cut_separates_two_groups() -> None:
     assert sorted(map(sorted, halves(near))) == [[0, 1], [2, 3, 4]]
 
 
-def test_gcfl_splits_clients_that_pull_apart_and_averages_inside_clusters(world: World) -> None:
-    config = make_config("gcfl", "release", **{"method.warmup": 0})
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_gcfl_splits_clients_that_pull_apart_and_averages_inside_clusters(variant: str, world: World) -> None:
+    """Inside a cluster all weigh alike, or by their training nodes (paper)."""
+    config = make_config("gcfl", variant, **{"method.warmup": 0})
     clients, method = make_clients(world, config), config.method
     assert isinstance(method, GCFL)
     state = method.state(clients)
@@ -51,7 +53,10 @@ def test_gcfl_splits_clients_that_pull_apart_and_averages_inside_clusters(world:
     down = method.aggregate(clients, state, Weights(clients.params)).tensors()
     assert sorted(state.clusters) == [[0, 2], [1]]
     torch.testing.assert_close(down["W1"][1], clients.params["W1"][1])
-    torch.testing.assert_close(down["W1"][0], (clients.params["W1"][0] + clients.params["W1"][2]) / 2)
+    one, other = (clients.samples[[0, 2]] if variant == "paper" else torch.ones(2)).tolist()
+    assert (one == other) == (variant == "release")
+    expected = (one * clients.params["W1"][0] + other * clients.params["W1"][2]) / (one + other)
+    torch.testing.assert_close(down["W1"][0], expected)
     torch.testing.assert_close(down["W1"][0], down["W1"][2])
 
 
@@ -104,6 +109,15 @@ def test_gcfl_plus_cuts_by_the_course_of_the_norms(standardise: bool) -> None:
     state.norms = list(course)
     assert method.divided([0, 1, 2, 3], updates.abs() + 1, state) == [[0, 1, 2, 3]]
     assert len(state.norms) == 3, "nothing was split"
+
+
+@pytest.mark.parametrize(("standardise", "clusters"), [(False, [[0, 2], [1]]), (True, [[0, 1], [2]])])
+def test_standardised_norms_are_compared_by_their_course_alone(standardise: bool, clusters: list[list[int]]) -> None:
+    """Client 1's norms are ten times client 0's, client 2's are client 0's backwards."""
+    method = GCFLPlus(length=3, standardise=standardise)
+    state = State([[0, 1, 2]], torch.zeros(3, 1))
+    state.norms = list(torch.tensor([[1.0, 10.0, 3.0], [2.0, 20.0, 2.0], [3.0, 30.0, 1.0]]))
+    assert sorted(method.divided([0, 1, 2], torch.tensor([[1.0], [-1.0], [0.1]]), state)) == clusters
 
 
 def test_gcfl_plus_tells_the_gradient_of_the_last_batch() -> None:

@@ -163,7 +163,7 @@ def test_bytes_are_the_published_ones(
         {"method.distill": "fixed", "method.scale": 0.4},
         {"method.distill": "none"},
         {"method.distill": "none", "method.focus": 2.0},
-        {"method.scale": 5.0, "method.floor": 0.3, "method.ceiling": 0.6},
+        {"method.scale": 0.4, "method.floor": 0.3, "method.ceiling": 0.6},  # some are below, some above
     ],
 )
 def test_the_second_stages_loss_is_that_of_the_paper(
@@ -264,7 +264,8 @@ def test_clients_that_drop_out_are_in_no_statistics_and_get_the_surrogate_graph(
 ) -> None:
     """What they have may be anything; what they would have sent costs nothing."""
     world = worlds.build("plain", toy_graph, "metis", 4)
-    config = make_config("opfgl", "release", **{"method.dropouts": 1, "method.secure": is_secure})
+    sizes = {"method.per_class": 0, "method.rate": 0.3}  # as many surrogate nodes as classes have training nodes
+    config = make_config("opfgl", "release", **{"method.dropouts": 1, "method.secure": is_secure, **sizes})
     clients = make_clients(world, config)
     (gone,) = config.method.dropped(clients)
     here, pooled = np.arange(4) != gone, []

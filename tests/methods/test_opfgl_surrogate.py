@@ -10,6 +10,7 @@ from torch import nn
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.fl import secure
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.condensing import predictor
@@ -20,6 +21,7 @@ from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
 
+needs_package = pytest.mark.skipif(secure.find_spec("cryptography") is None, reason="no package cryptography")
 NAMES, NORMS = (("weight", "W"), ("bias", "b")), (("weight", "gain"), ("bias", "shift"))
 
 
@@ -133,9 +135,10 @@ def test_a_surrogate_has_the_bytes_that_the_released_code_counts() -> None:
     assert surrogate.Surrogate(torch.zeros(7, 1433), links, torch.arange(7)).size == 41_020
 
 
+@pytest.mark.parametrize("is_secure", [False, pytest.param(True, marks=needs_package)])
 @pytest.mark.parametrize("variant", ["release", "paper"])
 def test_the_condensation_gets_what_the_options_say(
-    variant: str, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
+    variant: str, is_secure: bool, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Statistics of labelled and of reliable nodes, pooled as the variant has it, and each number in its place."""
     world = worlds.build("plain", toy_graph, "random", 3)  # all have all classes: the variants differ in every one
@@ -150,18 +153,17 @@ def test_the_condensation_gets_what_the_options_say(
 
     monkeypatch.setattr(condensation, "Condensation", noted)
     own = {"hops": 2, "links": 5, "lr_features": 0.3, "lr_links": 0.7, "align": 3.0, "smooth": 0.9, "iterations": 53}
-    config = make_config(
-        "opfgl", variant, **{f"method.{n}": v for n, v in own.items()}, **{"method.confidence": 0.5, "method.degree": 0}
-    )
+    own |= {"confidence": 0.5, "degree": 0, "secure": is_secure}
+    config = make_config("opfgl", variant, **{f"method.{n}": v for n, v in own.items()})
     state, _ = prepare(config.method, make_clients(world, config), Ledger())
     assert len(state.added) > 0
     rows, graph = np.concatenate([world.train, state.added]), world.graph
     spread = labels.propagated(world, config.method.spread, config.method.keep)
     classes = np.concatenate([graph.labels[world.train], spread[state.added].argmax(1)])
     expected, other = (Statistics.of(graph, rows, classes, 2).pooled(variant == name) for name in ("release", "paper"))
-    assert not np.allclose(expected.std, other.std)
+    assert np.abs(expected.std - other.std).max() > 1e-2
     for part in ("share", "mean", "std"):
-        np.testing.assert_allclose(getattr(said["pooled"], part), getattr(expected, part))
+        np.testing.assert_allclose(getattr(said["pooled"], part), getattr(expected, part), atol=1e-4 * is_secure)
     assert said["method"] is config.method
     work = said["work"]
     assert (work.hops, work.links_of, work.net["W2"].shape) == (2, condensation.predictor_links, (5, 5))
@@ -174,7 +176,7 @@ def test_the_condensation_gets_what_the_options_say(
     assert numbers == list(range(54))
 
 
-@pytest.mark.parametrize(("rate", "each"), [(0.0, 1), (0.3, 0), (0.01, 0)])
+@pytest.mark.parametrize(("rate", "each"), [(0.0, 1), (0.3, 0), (0.01, 0), (1.0, 0)])
 def test_the_surrogate_has_as_many_nodes_of_a_class_as_the_rate_says(rate: float, each: int, world: World) -> None:
     """Section 7 of what the release does: rate times the class's training nodes, rounded up; or so many a class."""
     config = make_config("opfgl", "release", **{"method.rate": rate, "method.per_class": each})
@@ -183,6 +185,7 @@ def test_the_surrogate_has_as_many_nodes_of_a_class_as_the_rate_says(rate: float
     sent = np.zeros(world.graph.base.num_classes, dtype=int)
     for k in range(3):
         own = np.bincount(world.graph.labels[world.train[world.graph.owner[world.train] == k]], minlength=len(sent))
-        sent += np.where(own >= 2, own, 0)
+        sent += np.where(own >= 2, own, 0)  # of a single node a client sends nothing
+    assert (sent < world.class_counts.sum(0)).any()
     expected = [each or int(np.ceil(rate * number)) for number in sent]
     assert state.surrogate.labels.bincount(minlength=len(sent)).tolist() == expected

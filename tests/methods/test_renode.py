@@ -61,6 +61,26 @@ def test_the_loss_is_the_weighted_mean(world: World) -> None:
         torch.testing.assert_close(loss[k], (torch.from_numpy(found[owner == k]).float() * wrong).mean())
 
 
+def test_fine_tuning_weighs_as_training_does_for_those_who_are_left_too(world: World) -> None:
+    """At a rate of 0 models stay, so that the loss of a turn is that of the models as they are."""
+    still = {"protocol.fine_tuning": 2, "protocol.check_every": 1, "protocol.fine_tuning_lr": 0.0}
+    config = make_config("renode", "fedavg", **{**still, "model.dropout": 0.0})
+    clients, method = make_clients(world, config), config.method
+    state, _ = prepare(method, clients, Ledger())
+    rng = torch.Generator().manual_seed(0)
+    clients.load({name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()})
+    view, losses = clients.inputs.train, []
+    for k, logits in enumerate(clients.model(clients.trained, view).detach()):
+        rows = int(view.counts[k])
+        wrong = F.cross_entropy(logits[:rows], view.labels[k, :rows], reduction="none")
+        losses.append(float((torch.from_numpy(by_hand(world, k, 0.15, 0.5, 1.0)).float() * wrong).mean()))
+        assert abs(losses[-1] - float(wrong.mean())) > 1e-3
+    (phase,) = method.closing(clients, state)
+    assert phase.turn(0, np.ones(3, dtype=bool)).values["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+    some = phase.turn(1, np.array([True, False, True])).values["loss"]
+    assert some == pytest.approx((losses[0] + losses[2]) / 2, rel=1e-5)
+
+
 def test_one_training_node_weighs_one(world: World) -> None:
     one = world.train[world.graph.owner[world.train] == 0][:1]
     alone = World(world.graph, one, world.validation, world.probes, world.missing)

@@ -11,6 +11,7 @@ from fgl_repro.runs import curves
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.runs.sweep import jobs_of, run_all
 from support import helpers
+from support.sweeps import Here
 
 FAKE = "support.fake_run:execute"
 FULL = {"overrides": {"runtime.curves": "all"}}
@@ -25,19 +26,19 @@ def test_a_run_is_done_again_only_for_its_curves(store: RecordStore) -> None:
     plain, full = helpers.config(), helpers.config(**FULL)
     key = key_of(plain)
     assert key == key_of(full)
-    assert run_all([plain], 1, store, execute=FAKE).done == 1
+    assert run_all([plain], 1, store, Here(), execute=FAKE).done == 1
     record = store.load(key)
     assert record is not None
     store.save(record.changed(wandb={"attempt": 2, "id": "x", "url": None}), store.curves(key))
     assert store.enough(record)
     assert not store.enough(record, "all")
     assert not store.enough(None)
-    assert run_all([full], 1, store, execute=FAKE).done == 1
+    assert run_all([full], 1, store, Here(), execute=FAKE).done == 1
     assert set(helpers.PROBES) <= set(store.curves(key))
     again = store.load(key)
     assert again is not None
     assert again.wandb["attempt"] == 2, "the next push must not take the same id"
-    assert run_all([full, plain], 1, store, execute=FAKE).skipped == 1
+    assert run_all([full, plain], 1, store, Here(), execute=FAKE).skipped == 1
 
 
 def test_of_two_configs_of_one_run_the_one_with_curves_is_done() -> None:
@@ -52,7 +53,7 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
     assert curves.pack({}, path) == 0
     assert not path.exists()
     configs = [helpers.config(seed=seed, **FULL) for seed in range(2)]
-    run_all(configs, 1, store, execute=FAKE)
+    run_all(configs, 1, store, Here(), execute=FAKE)
     keys = [key_of(config) for config in configs]
     assert curves.pack({key: store.curves(key) for key in keys}, path) == 2
     text = path.read_bytes()
@@ -64,6 +65,9 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
     assert Archive(RecordStore(tmp_path / "none"), {}, packed).curves(keys[1]) == store.curves(keys[1])
     assert curves.pack({keys[0]: {"round": [0.0], "loss": [9.0]}, keys[1]: {}}, path) == 3
     assert curves.read_packed(path) == packed, "fewer curves of a run do not replace more"
+    newer = extra | {"loss": [2.0, 0.5]}
+    assert curves.pack({"f" * 64: newer}, path) == 3
+    assert curves.read_packed(path)["f" * 64] == newer, "as many replace those that there were"
     other = RecordStore(tmp_path / "other")
     for key in keys:
         record = store.load(key)

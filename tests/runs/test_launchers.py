@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 from support import helpers, slurm
+from support.sweeps import lines, wait_for
 
 TESTS = Path(__file__).parents[1]
 RUNS = 12
@@ -53,10 +53,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FAKE_LOG", str(path))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)]))
     return path
-
-
-def lines(log: Path, word: str) -> list[str]:
-    return [line.split()[1] for line in log.read_text().splitlines() if line.startswith(word)]
 
 
 @pytest.fixture(params=["ray", "submitit_local"])
@@ -93,14 +89,6 @@ class Sweep:
         assert self.process.returncode == 0, err
         done, skipped, elsewhere = map(int, out.split())
         return done, skipped, elsewhere
-
-
-def wait_for(condition: Callable[[], bool], patience: float = 300.0) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError("waited in vain")
-        time.sleep(0.02)
 
 
 def lasting(record: Record) -> dict[str, Any]:

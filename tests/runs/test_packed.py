@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs import packed
-from fgl_repro.runs.packed import Packed, pack, unpack
+from fgl_repro.runs import curves, packed
+from fgl_repro.runs.packed import Packed, PackedDiverged, pack, pack_diverged, unpack
+from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
 from support import helpers
 from support.helpers import some
@@ -139,3 +140,72 @@ def test_archive_prefers_what_was_run_here(store: RecordStore) -> None:
     assert archive.load(first.key).device == "here"
     assert archive.load(second.key) == second
     assert archive.load("0" * 64) is None
+
+
+def test_readable_columns_are_those_of_the_record(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    pack([helpers.record(helpers.config(), best=0.8123456789, last=0.7)], path)
+    with open(path, encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["seen_graph_best"], row["seen_graph_last"]) == ("0.812346", "0.7")
+    assert list(Packed(path).took()) == [(dict(r.config), r.seconds["total"]) for r in Packed(path).values()]
+
+
+def test_runs_that_diverged_are_packed_apart_until_they_finish(tmp_path: Path) -> None:
+    path = tmp_path / "paper" / "diverged.csv"
+    notes = [note_of(helpers.config(seed=seed)).changed(status="diverged", error="why") for seed in range(3)]
+    keys = [note.key for note in notes]
+    assert pack_diverged([], path, ()) == 0
+    assert not path.exists(), "no file for nothing"
+    assert pack_diverged(notes[:1], path, ()) == 1
+    assert pack_diverged(notes[1:], path, [keys[2]]) == 2
+    assert dict(PackedDiverged(path)) == dict(zip(keys[:2], notes[:2], strict=True))
+    assert pack_diverged([], path, [keys[0]]) == 1
+    assert [*PackedDiverged(path)] == [keys[1]]
+    assert pack_diverged([], path, keys) == 0
+    assert path.exists(), "else git would still have the old one"
+    assert len(PackedDiverged(path)) == 0
+
+
+def test_every_kind_of_packed_file_is_checked(tmp_path: Path) -> None:
+    folder = tmp_path / "paper"
+    pack(some(1), folder / "runs.csv")
+    pack_diverged([note_of(helpers.config()).changed(status="diverged", error="why")], folder / "diverged.csv", ())
+    curves.pack({"f" * 64: {"round": [0.0], "loss": [1.0]}}, folder / "curves.csv")
+    assert packed.check(tmp_path) == []
+    for number, name in enumerate(("curves", "diverged", "runs"), 1):
+        path = folder / f"{name}.csv"
+        path.write_text(path.read_text() + "\n")
+        assert len(packed.check(tmp_path)) == number
+
+
+def test_what_was_run_here_is_not_unpacked_over(store: RecordStore, tmp_path: Path) -> None:
+    records = some(2)
+    pack(records, tmp_path / "runs.csv")
+    store.save(records[0].changed(device="here"))
+    assert unpack(tmp_path / "runs.csv", store.folder) == 1
+    assert {record.key: record.device for record in store.all()} == {records[0].key: "here", records[1].key: "cpu"}
+
+
+def test_an_archive_counts_where_its_answers_come_from(store: RecordStore) -> None:
+    here, both, there = some(3)
+    for record in (here, both):
+        store.save(record)
+    archive = Archive(store, {record.key: record for record in (both, there)})
+    for key in (here.key, both.key, there.key, there.key, "0" * 64):
+        archive.load(key)
+    assert (archive.local, archive.published) == (2, 1)
+
+
+def test_a_published_run_is_enough_unless_its_curves_are_wanted(store: RecordStore) -> None:
+    (record,) = some(1)
+    every = {name: [0.5] for name in record.metrics}
+    bare, full = (
+        Archive(store, {record.key: record}, found) for found in ({}, {record.key: {"round": [0.0], **every}})
+    )
+    assert bare.enough(record.key)
+    assert not bare.enough(record.key, "all")
+    assert full.enough(record.key, "all")
+    assert not full.enough("0" * 64)
+    store.save(record, {"loss": [1.0]})
+    assert full.curves(record.key).keys() == {"round", *every}, "those with more columns"

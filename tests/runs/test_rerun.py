@@ -31,3 +31,11 @@ def test_a_cpu_is_told_by_what_its_record_says_of_it() -> None:
     assert not same_cpu("AMD EPYC (family 25, model 1)", here)
     assert not same_cpu("AMD EP", here)
     assert not same_cpu("", here)
+
+
+def test_it_says_when_the_files_of_the_options_have_changed() -> None:
+    told = "2 values differ, accuracies by up to 0.0100 (same CPU"
+    assert str(Comparison([ACCURACY] * 2, 0.01, 0.0)) == f"{told})."
+    assert str(Comparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
+        f"{told}, and the files of its options have changed since)."
+    )

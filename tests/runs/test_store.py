@@ -38,8 +38,17 @@ def test_curves_get_their_round(store: RecordStore) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\n", b"\xff\xfe", b"round,loss\n0,1\n1\n", b"round,loss\n0,much\n", b"loss\n1\n", b"round,loss\n1,2\n"],
-    ids=["empty", "no header", "not UTF-8", "ragged", "text", "no rounds", "a round missing"],
+    [
+        b"",
+        b"\n",
+        b"\xff\xfe",
+        b"round,loss\n0,1\n1\n",
+        b"round,loss\n0,much\n",
+        b"loss\n1\n",
+        b"round,loss\n1,2\n",
+        b"round,loss,loss\n0,1,2\n",
+    ],
+    ids=["empty", "no header", "not UTF-8", "ragged", "text", "no rounds", "a round missing", "a name twice"],
 )
 def test_damaged_curves(store: RecordStore, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     record = some(1)[0]
@@ -176,6 +185,6 @@ def test_find(store: RecordStore) -> None:
         store.save(record)
     assert store.find(records[0].key[:12]) == records[0]
     assert store.find(records[0].key) == records[0]
-    for prefix, what in (("zz", "no record"), ("", "2 records")):
+    for prefix, what in (("zz", "no record"), ("", "2 records"), (records[0].key[:16] + "zz", "no record")):
         with pytest.raises(UserError, match=what):
             store.find(prefix)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from fgl_repro.runs.progress import Costs, guess
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import jobs_of, run_all
 from support import helpers
+from support.sweeps import lines, wait_for
 
 FAKE = "support.fake_run:execute"
 SCRIPT = """
@@ -51,10 +51,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def lines(log: Path, word: str) -> list[str]:
-    return [line.split()[1] for line in log.read_text().splitlines() if line.startswith(word)]
-
-
 def start_sweep(tmp_path: Path, count: int, jobs: int, seconds: float) -> subprocess.Popen[str]:
     script = tmp_path / "sweep.py"
     tests = str(Path(__file__).parents[1])
@@ -63,15 +59,6 @@ def start_sweep(tmp_path: Path, count: int, jobs: int, seconds: float) -> subpro
     environment = os.environ | {"FAKE_SECONDS": str(seconds), "PYTHONPATH": source}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, str(script)], env=environment, text=True, start_new_session=True, **pipes)
-
-
-def wait_for(condition, patience: float = 300.0) -> None:
-    """Come back when it holds; only a machine where nothing moves any more runs into the limit."""
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError("waited in vain")
-        time.sleep(0.02)
 
 
 def gone(pid: int) -> bool:
@@ -174,7 +161,7 @@ def test_two_sweeps_share_the_work(tmp_path: Path, store: RecordStore, log: Path
     assert min(done) >= 1
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_sweep_cleanly(
     tmp_path: Path, store: RecordStore, log: Path, number: signal.Signals, status: int
 ) -> None:

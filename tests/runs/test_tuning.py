@@ -95,3 +95,22 @@ def test_every_shipped_protocol_tunes_fairly() -> None:
             run = helpers.config(protocol=protocol, method=method, **({} if on_nodes else graphs))
             keys = [key_of(c) for c in tuning.candidates(run)]
             assert len(set(keys)) == len(keys), f"two candidates of {method} in {protocol} are the same run"
+
+
+def test_of_errors_the_least_is_chosen_and_a_run_without_any_has_lost(store: RecordStore) -> None:
+    """Whose loss was not finite has lost, too: errors are larger than 1 here, so that no made-up score will do."""
+    run = tuned()
+    for candidate, error in zip(tuning.candidates(run), (None, 2.5, 2.0), strict=True):
+        store.save(helpers.record(candidate, error, error, metric="mae"))
+    assert tuning.choose(run, store).protocol.lr == 0.001
+    last = tuning.candidates(run)[2]
+    store.path(key_of(last)).unlink()
+    store.save_failed(note_of(last).changed(status="diverged", error="why"))
+    assert tuning.choose(run, store).protocol.lr == 0.01
+
+
+def test_tuning_needs_a_seed() -> None:
+    run = tuned()
+    del run.protocol.tuning["seed"]
+    with pytest.raises(UserError, match="needs a seed, a whole number"):
+        tuning.candidates(run)

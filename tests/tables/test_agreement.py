@@ -55,6 +55,7 @@ def test_ranks() -> None:
     assert agreement.tau([(1, 1), (2, 2), (3, 3)]) == pytest.approx(1)
     assert agreement.tau([(1, 3), (2, 2), (3, 1)]) == pytest.approx(-1)
     assert agreement.tau([(1, 1), (2, 3), (3, 2)]) == pytest.approx(1 / 3)
+    assert agreement.tau([(1, 1), (2, 2), (2, 3)]) == pytest.approx(2 / 6**0.5)  # tau-b, with a tie on one side
     assert agreement.tau([(1, 1), (1, 2)]) is None  # the paper's side is constant
     assert agreement.tau([(1, 1)]) is None
     assert agreement.same_winner([(0.5, 0.1), (0.4, 0.9)]) is False

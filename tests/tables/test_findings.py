@@ -118,6 +118,7 @@ def paper(tmp_path: Path) -> Made:
         ("{noted note=made under=Steps show=one} to {noted note=made under=Steps show=three}", "2.5 to 0.5"),
         ('{noted note=made under=Steps show=one rows="Cora, K = 10"}', "4.0"),
         ("{set clients=5}\n{cell method=fedavg} {cell method=fedavg clients=3}", "72.0 81.0"),
+        ("{each method=fedpub clients=3}\n{method} {cell dataset=pubmed}\n{end}\n", "FED-PUB 60.0\n"),
         ("{each clients=3,5}\n{clients}: {paper method=fedavg}\n{end}\nend", "3: 80.0\n5: 70.0\nend"),
         ("{each dataset=pubmed clients=3}\n{dataset} {cell method=fedpub}\n{end}\n", "PubMed 60.0\n"),
     ],

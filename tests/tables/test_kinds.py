@@ -16,6 +16,7 @@ from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import bytes as traffic
 from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to
 from fgl_repro.tables.load import load
+from fgl_repro.tables.results import decimal
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
 from support.worlds import build
@@ -85,14 +86,20 @@ def test_rounds_and_megabytes_with_a_run_that_never_gets_there(store: RecordStor
     spec = load("table6")
     cell = cell_of(spec, "fedavg", "cora")
     paths = [[0.1, 0.8, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4], [0.9, 0.1, 0.1, 0.1]]
-    put(spec, store, cell, [{"bytes": SENT}] * 3, paths)
+    for seed, path in enumerate(paths):
+        curves_of = dict.fromkeys(helpers.PROBES, [0.95] * 4) | {
+            "seen_graph": path
+        }  # that of validation does not count
+        store.save(helpers.record(spec.config(cell, "fedlog", seed), bytes=SENT), curves_of)
     found = rounds_to.reached(spec, cell, "fedlog", Archive(store, {}))
     assert (found.seeds, found.there, found.bare) == (3, 2, 0)
     assert found.rounds is not None
     assert found.rounds.mean == pytest.approx((2 + 4 + 1) / 3)
     assert found.megabytes is not None
     assert found.megabytes.mean == pytest.approx(8.5 * (0.5 + 1.0 + 0.25) / 3)
-    page = artifact.make(spec, "fedlog", Archive(store, {})).page
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    row, page = next(r for r in made.content.rows if r["method"] == "fedavg"), made.page
+    assert (row["n_reached"], row["gap"]) == (2, decimal(100 * (7 / 3 - 58) / 58, 2)), "percent of the printed rounds"
     line = [c.strip() for c in next(x for x in page.splitlines() if x.startswith("| FedAvg")).split("|")]
     assert line[3:5] == ["2 of 3", "58"]
     assert line[6] == "228.00"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import leaderboard
@@ -52,6 +53,22 @@ def test_average_ranks_are_over_columns_that_the_added_row_has(tmp_path: Path) -
     assert "Over 2 columns" in text
     assert "Added to the paper's rows: FedGTA." in text
     assert "There is no column yet" in leaderboard.markdown(grid(tmp_path / "none", {("local", 3): 0.5}))
+
+
+def test_the_interval_of_a_mean_is_students_whichever_std_is_printed() -> None:
+    runs = [0.71, 0.74, 0.72, 0.79]
+    inside = ttest_1samp(runs, 0).confidence_interval(0.95)
+    for ddof in (0, 1):
+        assert leaderboard._half(tables.stat(runs, ddof), ddof) == pytest.approx((inside.high - inside.low) / 2)
+
+
+def test_a_row_that_lacks_a_column_has_no_average_rank(tmp_path: Path) -> None:
+    """FedGTA has both columns, Local one, where it is the best: a rank over that one alone would be its average."""
+    means = {("fedgta", 3): 0.7, ("fedgta", 5): 0.7, ("fedavg", 3): 0.6, ("fedavg", 5): 0.8, ("local", 3): 0.9}
+    table = grid(tmp_path, means)
+    found = leaderboard.averages(table, table.spec.panels[0])
+    assert found["rank"].to_dict() == {"FedGTA": 1.5, "FedAvg": 1.5}
+    assert found["firsts"].to_dict() == {"FedGTA": 1, "FedAvg": 1}
 
 
 def test_it_is_drawn(tmp_path: Path) -> None:

@@ -40,6 +40,17 @@ def test_ranks_spread_over_splits() -> None:
     assert found.nemenyi["good"]["poor"] < found.nemenyi["good"]["fair"] < 1
 
 
+def test_splits_do_not_make_columns_of_which_there_are_more() -> None:
+    """Whether methods differ is asked over columns: three copies of one split know no more than that one."""
+    one = made_up(good=0.8, fair=0.7, poor=0.2).query("seed == 1")
+    copies = pd.concat([one.assign(seed=seed) for seed in SPLITS])
+    single, thrice = ranks.ranked(one, 1), ranks.ranked(copies, 3)
+    assert single is not None
+    assert thrice is not None
+    assert thrice.friedman == pytest.approx(single.friedman)
+    assert thrice.nemenyi.to_numpy() == pytest.approx(single.nemenyi.to_numpy())
+
+
 def test_only_columns_count_in_which_every_method_has_every_split() -> None:
     values = made_up(good=0.8, fair=0.7, poor=0.2)
     lost = values[(values.row == "poor") & (values.column == "Cora 5") & (values.seed == 2)].index

@@ -297,7 +297,7 @@ def test_rerun(
         (("show", "table1", "--datasets", "coral"), "choose from cora"),
         (("show", "table1", "--protocol", "best"), "choose from fedlog"),
         (("run", "table1", "--jobs", "0"), "at least 1"),
-        (("rerun", "abc"), "no record"),
+        (("rerun", "abc"), "no run, recorded here or published, has a key that starts with"),
         (("unpack", "table1"), "nothing to unpack"),
     ],
 )

@@ -6,13 +6,14 @@ import atexit
 import gc
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable
 
 from fgl_repro.core.errors import Terminated, UserError, sentence
 
-MISTAKE, INTERRUPTED, TERMINATED = 2, 130, 143
+MISTAKE, INTERRUPTED = 2, 130
 
 atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
 
@@ -21,11 +22,13 @@ def exit_status(tool: str, action: Callable[[], int]) -> int:
     """Run ``action``, the one place where what goes wrong becomes a line on stderr and an exit status.
 
     Returns:
-        The action's own status; 2 for a ``UserError`` and for what the system refuses (``OSError``); 130 and 143 after
-        Ctrl-C and SIGTERM. Any other exception is a bug, and passes.
+        The action's own status; 2 for a ``UserError`` and for what the system refuses (``OSError``); 130, 143 and 129
+        after Ctrl-C, SIGTERM and SIGHUP (a closed terminal). Any other exception is a bug, and passes.
     """
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+                signal.signal(number, _terminate)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell, as in fgl-table list >&-
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -45,8 +48,12 @@ def exit_status(tool: str, action: Callable[[], int]) -> int:
         return MISTAKE
     except KeyboardInterrupt as error:
         print(f"{tool}: stopped: finished runs are kept; start again to do the rest.", file=sys.stderr)
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        return error.status if isinstance(error, Terminated) else INTERRUPTED
 
 
-def _terminate(*_: object) -> None:
-    raise Terminated
+def _terminate(number: int, _: object) -> None:
+    if number == signal.SIGHUP:
+        for stream in (sys.stdout, sys.stderr):
+            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # the terminal is gone, and writing to it would raise
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    raise Terminated(number)

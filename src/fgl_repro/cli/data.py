@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fgl_repro.cli import completion, exit_status
 from fgl_repro.core.files import cache_folder
 from fgl_repro.data import FEATURES, NAMES, facts
-from fgl_repro.data.catalog import rebuilt
+from fgl_repro.data.catalog import UNKNOWN, rebuilt
 
 if TYPE_CHECKING:
     from fgl_repro.data.dataset import Dataset
@@ -78,14 +78,15 @@ def _dataset(name: str, features: str | None) -> Dataset:
 
 
 def _list(cache: Path) -> int:
-    from fgl_repro.core.registry import option
+    from fgl_repro.core.registry import option, options
     from fgl_repro.data.graph_dataset import GraphDataset
 
     print(f"{'name':<13} {'nodes':>8} {'edges':>9} {'features':>8} {'classes':>7} {'graphs':>7}  in cache")
-    for name in NAMES:
-        known, made = facts(name), option("dataset", name)
+    for name in [*NAMES, *sorted(options("dataset").keys() - {*NAMES})]:
+        known, made = facts(name) if name in NAMES else UNKNOWN, option("dataset", name)
         many = issubclass(made, GraphDataset)
-        forms = [made(form) for form in (("raw",) if many else FEATURES)]
+        own_form = name not in NAMES and not many
+        forms = [_dataset(name, None)] if own_form else [made(form) for form in (("raw",) if many else FEATURES)]
         cached = ["graphs" if many else form.features for form in forms if form.cache_path(cache).is_file()]
         nodes, edges = (known.full_nodes, known.full_edges // 2) if many else (known.nodes, known.edges)
         note = "  (a rebuild)" if rebuilt(name) else ""
@@ -110,7 +111,9 @@ def _show(name: str, options: argparse.Namespace) -> int:
     body = [[str(v) if isinstance(v, int) else f"{v:.3f}" for v in line.values()] for line in found]
     right = ["right"] * len(found[0])
     print(f"{name} ({dataset.form}){_rebuilt(name)}\n")
+    means = "Nodes and edges are means a graph.\n" if "graphs" in found[0] else ""
     print(tabulate(body, list(found[0]), tablefmt="pipe", disable_numparse=True, colalign=right), end="\n\n")
+    print(means, end="")
     return 0
 
 

@@ -9,8 +9,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
-from fgl_repro.core.errors import UserError, sentence
-from fgl_repro.core.schema import unknown
+from fgl_repro.config.schema import unknown_key
+from fgl_repro.core.errors import UserError, nearest, sentence
 
 NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
 
@@ -21,6 +21,9 @@ def explain(error: BaseException) -> str:
         return sentence(error)
     if isinstance(error, OverrideParseException):
         return f"the override '{error.override}' cannot be read: {_first(error)}."
+    if told := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
+        as_list = f", or write {told[1]}=[{told[2]}] if it is one list" if "." in told[1] else ""
+        return f"{told[1]}={told[2]} gives several values: add -m (a sweep){as_list}."
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing(error.missing_cfg_file, list(error.options or ()), str(error))
     cause = error.__cause__
@@ -30,7 +33,7 @@ def explain(error: BaseException) -> str:
         key = str(cause.full_key or told[1])
         if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
             return f"{key} is not there to be changed: write + before its name to add it."
-        return unknown(key, cause.object_type)
+        return unknown_key(key, cause.object_type)
     told = re.search(r"Error merging override (\S+)", said)
     if told and cause is not None:
         return f"{told[1]}: {_first(cause)}."
@@ -46,6 +49,9 @@ def _missing(named: str, available: list[str], said: str) -> str:
     """A choice that no yaml file has."""
     group, _, option = named.rpartition("/")
     names = options(group) or sorted(name for name in available if not name.startswith("_"))
+    method, colon, variant = option.partition(":")
+    if group == "method" and colon and method in names:
+        return f"{group}={option} is no option: give method={method} method.variant={variant}."
     where = re.match(r"In '([^']+)'", said)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
     plugins = (
@@ -54,7 +60,7 @@ def _missing(named: str, available: list[str], said: str) -> str:
         else ""
     )
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
-    return f"{group}={option} does not exist{inside}: {choose}{plugins}."
+    return f"{group}={option} does not exist{nearest(option, names)}{inside}: {choose}{plugins}."
 
 
 def _first(error: BaseException) -> str:

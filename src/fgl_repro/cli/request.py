@@ -167,7 +167,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
         if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
-        place = folders.packed(paper)[0]
+        place = folders.packed(paper)[0] if paper in folders.papers else folders.results
         print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     return prepared(left, args)
 
@@ -181,9 +181,9 @@ def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
 
 def command_of(config: Config) -> str:
     """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
-    setting = config.setting.focus if config.setting.world == "closed_set" else config.setting.world
     named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
-    named |= {"partitioner": config.partitioner.name, "setting": setting, "protocol": config.protocol.name}
+    named |= {"partitioner": config.partitioner.name, "setting": config.setting.option_name}
+    named |= {"protocol": config.protocol.name}
     clients = config.partitioner.clients
     if config.model != unchecked(clients, **named).model:
         named["model"] = _model_of(config)

@@ -37,7 +37,7 @@ EXAMPLES = """examples:
   fgl-table latex fedlog/1 --print > table.tex                 the same for a paper of yours, printed numbers below
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
-  fgl-table rerun 3fa9c1                                       repeat a recorded or published run and compare
+  fgl-table rerun 2d1218                                       repeat a recorded or published run and compare
   fgl-table site                                               results, guides and your tables as a web site
 published runs (results/<paper>/runs.csv) count as done; run --fresh does them anyway
 """
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
         examples = ("cora,citeseer", "3,5", "local,fedpub", "0,1")
         for axis, example in zip(NARROWED, examples, strict=True):
-            of = int if example[0].isdigit() else str
+            of = _row_id if axis == "methods" else int if example[0].isdigit() else str
             sub.add_argument(f"--{axis}", type=_listed(of), default=[], metavar=example, help=f"only these {axis}")
         sub.add_argument("--protocol", metavar="NAME", help="default: the table's first")
         return sub
@@ -128,6 +128,11 @@ def _parser() -> argparse.ArgumentParser:
     repeat = add("rerun", _rerun, "repeat a recorded or published run and say whether the result is identical")
     repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
+
+
+def _row_id(word: str) -> str:
+    """``fedpub-paper``, as tables call a method's variant, also of ``fedpub:paper``."""
+    return word.replace(":", "-")
 
 
 def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
@@ -184,7 +189,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
         else:
             print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
     files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
-    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", "" if args.fast else files)
+    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.{'' if args.fast else f' {files}'}")
     print(_sources(archive))
     return 0 if ok and summary.ok else 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from functools import partial
@@ -23,6 +24,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.obtain import obtain, try_out
+from fgl_repro.runs.provenance import text_of
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -47,12 +49,21 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     record, fresh = obtain(chosen.config, store, live, slot)
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
-    dataset = f"{config.dataset.name}{' (a rebuild)' if rebuilt(config.dataset.name) else ''}"
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
-        print(f"{config.method.name} {dataset} K={config.partitioner.clients} seed={config.seed}: ", end="")
-        print(f"{'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
+        if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
+            what = "the files of its options have changed since it was recorded, and it was not computed again"
+            print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record
+
+
+def _title(config: Config) -> str:
+    """``fedpub-release cora K=3 published seen_graph fedlog seed=0``: the options that made a run, its model apart."""
+    method, dataset, partitioner = config.method, config.dataset.name, config.partitioner
+    given = f"{partitioner.name} {config.setting.option_name} {config.protocol.name}"
+    where = f"{dataset}{' (a rebuild)' if rebuilt(dataset) else ''} K={partitioner.clients}"
+    return f"{method.name}-{method.variant} {where} {given} seed={config.seed}"
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
@@ -65,8 +76,10 @@ def _hydra_main(cfg: DictConfig) -> float:
     try:
         config = typed(cfg)
         return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+    except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception
+        raise SystemExit(0) from None
     except REFUSALS as error:
-        if _full_traceback or isinstance(error, BrokenPipeError) or (multirun and not _plain_sweep(hydra_config)):
+        if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
             raise
         which = f"job {slot} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
         _complain(which + explain(error))
@@ -85,7 +98,7 @@ def _complain(sentence: str) -> None:
 
 
 def _flags(words: list[str]) -> argparse.Namespace:
-    """Hydra's flags, as Hydra will read them.
+    """Hydra's flags, as Hydra will read them, and the overrides between and around them.
 
     Raises:
         UserError: There is no such flag, or flags do not go together.
@@ -96,7 +109,7 @@ def _flags(words: list[str]) -> argparse.Namespace:
 
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign, assignment]
-    found = parser.parse_args(words)
+    found = parser.parse_intermixed_args(words)
     if found.resolve and not (found.cfg or found.help):
         raise UserError("--resolve goes with --cfg, as in --cfg job --resolve: leave it out to run")
     return found
@@ -117,16 +130,18 @@ def _main() -> int:
     register()
     _full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
+    logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
     try:
-        multirun = [word for word in sys.argv[1:] if word in ("-m", "--multirun")]
-        sys.argv[1:] = [*multirun, *(word for word in sys.argv[1:] if word not in multirun)]  # wherever it was written
-        for word in sys.argv[1:]:
+        flags = _flags(sys.argv[1:])
+        words = [word for word in sys.argv[1:] if word not in flags.overrides]
+        sys.argv[1:] = [*words, *flags.overrides]  # Hydra takes overrides on one side of flags only
+        for word in flags.overrides:
             group, _, option = word.partition("=")
             if group in GROUPS and option.startswith("["):  # Hydra would merge its options into one
                 raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
-        if folder := _flags(sys.argv[1:]).config_dir:
-            search(folder)
+        if flags.config_dir:
+            search(flags.config_dir)
         _hydra_main()
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):

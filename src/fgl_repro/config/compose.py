@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -17,13 +18,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.config import parts
-from fgl_repro.config.schema import GROUPS, Config, check
+from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
-from fgl_repro.core.schema import converted, unknown
+from fgl_repro.core.schema import converted
 from fgl_repro.nn.architectures.options import Auto
 
 NOTHING = "_nothing"
@@ -88,17 +89,29 @@ def register() -> None:
 def _help() -> str:
     """What ``fgl-train --help`` says, without what yaml files alone may name."""
     groups = (*GROUPS, "experiment", "debug")
-    lines = [f"{group}: {', '.join(names)}" for group in groups if (names := options(group))]
+    chosen = {group: name for entry in _defaults() if isinstance(entry, dict) for group, name in entry.items()}
+    lines = [f"{group}: {_marked(names, chosen.get(group))}" for group in groups if (names := options(group))]
     return "\n".join(
         [
             "fgl-train: one run, or with -m a sweep of them. Runs that are recorded are not done again.",
             "\nOptions (group=option):\n",
             *lines,
-            "\nSettings (key=value, as in method.tau=5 or seed=0,1,2 with -m); of these options they are:\n",
+            "\nSettings (key=value, as in protocol.lr=0.01, or seed=0,1,2 with -m) depend on the options:",
+            "fgl-train method=fedlog --help lists FedLoG's. Of the options chosen here they are:\n",
             "$CONFIG",
             "Flags: fgl-train --hydra-help. Tables of papers: fgl-table --help. Graphs: fgl-data --help.",
         ]
     )
+
+
+def _defaults() -> list[Any]:
+    """The options that a run has unless told otherwise, ``{"dataset": "cora"}`` and others."""
+    found: list[Any] = yaml.safe_load((conf_dir() / "config.yaml").read_text())["defaults"]
+    return found
+
+
+def _marked(names: Iterable[str], default: str | None) -> str:
+    return ", ".join(f"{name} (default)" if name == default != "default" else name for name in names)
 
 
 @cache
@@ -163,7 +176,7 @@ def _known(node: DictConfig, prefix: str, owner: type) -> None:
     """Hydra's ``+key=value`` adds keys that nothing would ever read."""
     for name in node:
         if name not in {f.name for f in fields(owner)}:
-            raise UserError(unknown(prefix + str(name), owner))
+            raise UserError(unknown_key(prefix + str(name), owner))
 
 
 _nodes: dict[tuple[str, str], DictConfig] = {}
@@ -240,7 +253,8 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
         if group not in GROUPS:
             raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
         if (group, option) not in _nodes and option not in options(group):
-            raise UserError(f"{group}={option} does not exist: choose from {', '.join(options(group))}.")
+            names = options(group)
+            raise UserError(f"{group}={option} does not exist{nearest(option, names)}: choose from {', '.join(names)}.")
     chosen = dict(choices)
     every = {group: _part(group, chosen.get(group, ""), environment) for group in GROUPS}
     known = {group: part for group, part in every.items() if part is not None}
@@ -307,5 +321,5 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:
     if name not in {f.name for f in fields(target)} or is_dataclass(getattr(target, name)) != group:
-        raise UserError(unknown(dotted, type(target)))
+        raise UserError(unknown_key(dotted, type(target)))
     return getattr(target, name)

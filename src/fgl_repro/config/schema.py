@@ -9,11 +9,12 @@ from omegaconf import MISSING
 
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.schema import unknown
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import Setting
 from fgl_repro.federation.split import Split
-from fgl_repro.fl.method import Method
+from fgl_repro.fl.method import Method, that_can_hide_uploads
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.nn.architectures import Architecture
 
@@ -91,10 +92,19 @@ class Config:
         return self.protocol.split_of(self.seed)
 
 
+def unknown_key(dotted: str, owner: type) -> str:
+    """The sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
+    if dotted == "method.secure":
+        return f"{unknown(dotted, owner)[:-1]}; secure aggregation is for method={that_can_hide_uploads()}."
+    return unknown(dotted, owner)
+
+
 def check(config: Config) -> Config:
     """``config`` unchanged, or a UserError for what its options can never do together; each checks its own values."""
     method, model, batch = config.method, config.model, config.protocol.batch
     _of_one_unit(config)
+    if config.seed < 0:
+        raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
     if method.models and model.name not in method.models:
@@ -122,14 +132,21 @@ def _for_unit(axis: str, unit: str) -> list[str]:
     return sorted(name for name, option in registry.options(axis).items() if unit in option.units)
 
 
+def _choice(axis: str, names: list[str]) -> str:
+    return f"{axis}={names[0]}" if len(names) == 1 else f"{axis} from {', '.join(names)}"
+
+
 def _of_one_unit(config: Config) -> None:
     """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
     unit = config.dataset.unit
     chosen = {axis: getattr(config, axis) for axis in ("method", "partitioner", "setting")}  # a model follows from it
     wrong = {axis: option for axis, option in chosen.items() if unit not in option.units}
     if wrong:
-        named = " and ".join(f"{axis}={option.name}" for axis, option in wrong.items())
-        others = (f"{axis} from {', '.join(_for_unit(axis, unit))}" for axis in wrong)
+        names = {axis: option.name for axis, option in wrong.items()}
+        if "setting" in names:
+            names["setting"] = config.setting.option_name
+        named = " and ".join(f"{axis}={name}" for axis, name in names.items())
+        others = (_choice(axis, _for_unit(axis, unit)) for axis in wrong)
         raise UserError(
             f"dataset={config.dataset.name} asks about {unit}s, which {named} {'are' if len(wrong) > 1 else 'is'} not "
             f"for: choose {'; '.join(others)}."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class UserError(Exception):
     """Something the user can mend; entry points print it on stderr without a traceback and exit with 2."""
@@ -12,7 +15,17 @@ class DivergenceError(UserError):
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM), as if by Ctrl-C but with another exit status."""
+    """The process was asked to end by another signal, as if by Ctrl-C but with the exit status of that signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean cora?)`` where a known name is close to what was written; else nothing."""
+    near = get_close_matches(name, list(known), 1, 0.8)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def sentence(error: BaseException) -> str:

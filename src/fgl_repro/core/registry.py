@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.schema import Option
 
 PACKAGES = {
@@ -30,12 +30,16 @@ def options(axis: str) -> dict[str, type[Any]]:
     """Every option of an axis by its name: those of this package in the order of its modules, then announced ones.
 
     Raises:
-        UserError: What another package announces cannot be imported, is no option of that axis, or takes a name that
-            is taken.
+        UserError: A module cannot be imported; or what another package announces cannot, is no option of that axis, or
+            takes a name that is taken.
     """
     found: dict[str, type[Any]] = {}
     for module in iter_modules(import_module(PACKAGES[axis]).__path__, f"{PACKAGES[axis]}."):
-        for item in vars(import_module(module.name)).values():
+        try:
+            items = vars(import_module(module.name)).values()
+        except Exception as error:
+            raise UserError(f"{module.name} cannot be imported: {type(error).__name__}: {error}.") from error
+        for item in items:
             if _is_option(item, axis):
                 found[item.name] = item
     for point in sorted(entry_points(group=f"fgl_repro.{axis}s"), key=lambda point: point.name):
@@ -80,9 +84,10 @@ def option(axis: str, name: str) -> type[Any]:
     Raises:
         UserError: There is none; the message lists those there are.
     """
-    if name not in options(axis):
-        raise UserError(f"{axis} {name} does not exist: choose from {', '.join(sorted(options(axis)))}.")
-    return options(axis)[name]
+    if name not in (known := options(axis)):
+        choose = f"choose from {', '.join(sorted(known))}"
+        raise UserError(f"{axis} {name} does not exist{nearest(name, known)}: {choose}.")
+    return known[name]
 
 
 def find(package: str, name: str, attribute: str, option: str) -> Any:

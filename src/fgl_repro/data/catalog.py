@@ -51,6 +51,9 @@ class Facts:
 _TABLE: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
 _FACTS = {name: Facts(**known) for name, known in _TABLE["datasets"].items()}
 
+UNKNOWN = Facts("", 0, 0, 0, 0, 0, 0, "", {}, {})
+"""What is known beforehand of a data set that is drawn, or is one's own: nothing."""
+
 NAMES = tuple(_FACTS)
 """Data sets of which anything is known, in the order in which tables have them."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.lazy import lazy
+from fgl_repro.core.registry import options
 from fgl_repro.core.schema import Option
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
@@ -42,6 +43,11 @@ else:
 
         def __class_getitem__(cls, state: object) -> type:
             return cls
+
+
+def that_can_hide_uploads() -> str:
+    """``fedavg, ...``: every method that ``method.secure=true`` is for."""
+    return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_hide_uploads()))
 
 
 @dataclass
@@ -92,6 +98,11 @@ class Method(Option, _Keeping[S]):
             self.at_least(least, name)
         for name, greatest in self.greatest.items():
             self.at_most(greatest, name)
+
+    @classmethod
+    def can_hide_uploads(cls) -> bool:
+        """Whether the server needs sums of uploads alone, so that ``method.secure`` may mask each; default: no."""
+        return False
 
     # --- before the rounds --------------------------------------------------------------------------------------------
 

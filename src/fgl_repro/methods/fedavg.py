@@ -27,7 +27,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method, S
+from fgl_repro.fl.method import Method, S, that_can_hide_uploads
 from fgl_repro.fl.mixing import average, flat, unflat
 
 if TYPE_CHECKING:
@@ -55,17 +55,17 @@ class FedAvg(Method[S]):
     variant: str = "release"
     secure: bool = added(False)
 
-    @property
-    def sums(self) -> bool:
+    @classmethod
+    def can_hide_uploads(cls) -> bool:
         """Whether the server takes one mean of whole models and nothing else, as here."""
-        hooks = ("state", "phases", "upload", "aggregate")
-        return all(getattr(type(self), hook) is getattr(FedAvg, hook) for hook in hooks)
+        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in ("state", "phases", "upload", "aggregate"))
 
     def check(self) -> None:
         super().check()
-        if self.secure and not self.sums:
+        if self.secure and not self.can_hide_uploads():
             raise UserError(
-                f"method.secure=true is for a mean of whole models, which {self.name} does not take: drop it."
+                f"method.secure=true is for a mean of whole models, which {self.name} does not take: drop it, or "
+                f"choose method from {that_can_hide_uploads()}."
             )
 
     def state(self, clients: Clients) -> S:

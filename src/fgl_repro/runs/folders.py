@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import ChainMap
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed, PackedDiverged
@@ -59,7 +61,9 @@ class RunFolders:
         return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
 
     def archive(self, paper: str, *, lenient: bool = False) -> Archive:
-        """What was run here, over what was published with the repository."""
+        """What was run here, over what was published of the paper; a paper of one's own rests on all papers' runs."""
+        if paper not in self.papers:
+            return self.archive_of_all(lenient=lenient)
         runs, rounds, diverged = self.published(paper)
         return Archive(self.store, runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
 
@@ -68,11 +72,18 @@ class RunFolders:
         runs, rounds, diverged = self.published(paper)
         return Archive(RecordStore(self.results / paper), runs, rounds, took=runs.took, diverged=diverged)
 
-    def archive_of_all(self) -> Archive:
+    def archive_of_all(self, *, lenient: bool = True) -> Archive:
         """What was run here, over what was published of any paper."""
-        every = (self.published(paper) for paper in self.papers)
+        every = [self.published(paper) for paper in self.papers]
         runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
-        return Archive(self.store, runs, rounds, lenient=True, diverged=diverged)
+        return Archive(
+            self.store,
+            runs,
+            rounds,
+            lenient=lenient,
+            took=lambda: chain.from_iterable(own.took() for own, _, _ in every),
+            diverged=diverged,
+        )
 
     def everything_published(self) -> dict[str, Packed]:
         """The published runs of every paper."""
@@ -93,10 +104,14 @@ class RunFolders:
         own = self.store
         every = self.everything_published().values()
         published = {each: runs for runs in every for each in runs if each.startswith(key)}
-        if len(published) == 1 and not any(path.stem.startswith(key[:PREFIX]) for path in own.files()):
-            ((whole, runs),) = published.items()
-            return runs[whole]
-        return own.find(key)
+        if any(path.stem.startswith(key[:PREFIX]) for path in own.files()):
+            return own.find(key)
+        if len(published) != 1:
+            found = f"{len(published)} published runs have" if published else "no run, recorded here or published, has"
+            where = f"{self.results}/*/runs.csv, column key" + ("" if published else f", and {self.records}")
+            raise UserError(f"{found} a key that starts with {key!r}: see {where}.")
+        ((whole, runs),) = published.items()
+        return runs[whole]
 
 
 @lru_cache

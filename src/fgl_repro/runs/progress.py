@@ -113,22 +113,34 @@ class Progress:
 
 
 class RunProgress:
-    """One bar for one run: its phase, rounds and first two curves; silent when stderr is not a terminal."""
+    """One bar for one run: its phase, rounds and first two curves; a line every half minute without a terminal."""
 
     def __init__(self, name: str, wanted: bool) -> None:
         shape = "{desc} {n_fmt}/{total_fmt} |{bar:10}| {remaining} left{postfix}"  # cut at the end where it is too wide
         hidden = None if wanted else True
         self._bar = tqdm(desc=name, bar_format=shape, disable=hidden, leave=False, dynamic_ncols=True)
-        self._name, self._phase = name, ""
+        self._name, self._wanted, self._phase = name, wanted, ""
+        self._last = time.monotonic()
 
     def report(self, phase: str, number: int, total: int, values: Mapping[str, float]) -> None:
         """Args: phase: its name; number: of the round, from 0; total: rounds there may be; values: its curves."""
+        curves = {curve[:10]: f"{value:.3f}" for curve, value in [*values.items()][:2]}
+        if self._bar.disable:
+            self._say(f"{phase} {number + 1}/{total}", curves)
+            return
         if phase != self._phase:
             self._phase = phase
             self._bar.reset(total)
             self._bar.set_description(self._name if phase == "rounds" else f"{self._name}, {phase}", refresh=False)
-        self._bar.set_postfix({curve[:10]: f"{value:.3f}" for curve, value in [*values.items()][:2]}, refresh=False)
+        self._bar.set_postfix(curves, refresh=False)
         self._bar.update(number + 1 - self._bar.n)
+
+    def _say(self, place: str, curves: Mapping[str, str]) -> None:
+        """Print a line if half a minute is over since the last."""
+        if self._wanted and time.monotonic() - self._last >= EVERY:
+            self._last = time.monotonic()
+            told = [place, *(f"{curve} {value}" for curve, value in curves.items())]
+            print(f"{self._name}: {', '.join(told)}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         return self

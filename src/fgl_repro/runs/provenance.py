@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro import __version__
-from fgl_repro.config import Config, cell_of, key_of, science
+from fgl_repro.config import AXES, Config, cell_of, digest, key_of, science
+from fgl_repro.core.registry import PACKAGES as HOMES
 from fgl_repro.runs.record import Note
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
@@ -27,6 +30,30 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def text_of(config: Config) -> str:
+    """Digest, 12 hex digits, of the files that the run's options are written in, those of their bases among them.
+
+    Whoever edits a method and forgets its ``revision`` is told so by it. Options of a notebook have no file.
+    """
+    return _text(frozenset(kind.__module__ for axis in AXES for kind in type(getattr(config, axis)).__mro__))
+
+
+@cache
+def _text(modules: frozenset[str]) -> str:
+    files = {path for name in modules for path in _files(name)}
+    return digest({"/".join(path.parts[-2:]): path.read_text(encoding="utf-8") for path in sorted(files)})[:12]
+
+
+def _files(module: str) -> Iterable[Path]:
+    """The file of an option's module; of an option that is a package, as ``methods.opfgl``, all its files."""
+    home = next((each for each in HOMES.values() if module.startswith(f"{each}.")), "")
+    file = getattr(sys.modules[module], "__file__", None)
+    if file is None or (module.startswith(__package__.partition(".")[0] + ".") and not home):
+        return []
+    path = Path(file)
+    return path.parent.glob("*.py") if home and module.count(".") > home.count(".") + 1 else [path]
 
 
 def _cpu() -> str:
@@ -66,7 +93,7 @@ def note_of(config: Config) -> Note:
         cell=cell_of(config),
         config=science(config),
         protocol=config.protocol.name,
-        versions=versions(),
+        versions=versions() | {"options": text_of(config)},
         git=git_state(),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
     )

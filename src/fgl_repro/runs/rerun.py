@@ -49,11 +49,13 @@ class Comparison:
         lines: One for each value that differs; none if the results are identical.
         largest: Largest difference between two accuracies over all clients.
         bound: What ``largest`` may be: 0 on the CPU that made the record, more on another or an unknown one.
+        edited: Whether the files of the run's options have changed since it was recorded, as far as the record tells.
     """
 
     lines: list[str]
     largest: float
     bound: float
+    edited: bool = False
 
     @property
     def ok(self) -> bool:
@@ -65,7 +67,8 @@ class Comparison:
         if not self.lines:
             return "identical."
         where = f"on another CPU than the record's up to {self.bound} is to be expected" if self.bound else "same CPU"
-        return f"{len(self.lines)} values differ, accuracies by up to {self.largest:.4f} ({where})."
+        why = ", and the files of its options have changed since" if self.edited else ""
+        return f"{len(self.lines)} values differ, accuracies by up to {self.largest:.4f} ({where}{why})."
 
 
 def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
@@ -85,7 +88,8 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     bound = 0.0 if same_cpu(record.versions.get("cpu", ""), again.versions["cpu"]) else OTHER_CPU
     gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
-    return Comparison(lines, max(gaps, default=0.0), bound)
+    text = again.versions["options"]
+    return Comparison(lines, max(gaps, default=0.0), bound, record.versions.get("options", text) != text)
 
 
 def same_cpu(recorded: str, here: str) -> bool:

@@ -9,11 +9,17 @@ def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
     chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
-    lines = [f"{'probe':<15}{chosen:>30}{'last round':>14}"]
-    for name in names if record.tested else [*names, "validation"]:
+    named = names if record.tested else [*names, "validation"]
+    width = max(map(len, named)) + 2
+    lines = [f"{'probe':<{width}}{chosen:>30}{'last round':>14}"]
+    for name in named:
         best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
-        lines.append(f"{name:<15}{best:>30}{last:>14}")
-    return "\n".join([*lines, *(["† chosen by looking at test data, as the protocol asks"] if record.tested else [])])
+        lines.append(f"{name:<{width}}{best:>30}{last:>14}")
+    if record.tested:
+        lines.append("† chosen by looking at test data, as the protocol asks")
+    if record.config["method"].get("secure"):
+        lines.append("secure aggregation (method.secure=true)")
+    return "\n".join(lines)
 
 
 def _number(found: Measured) -> str:

@@ -137,20 +137,25 @@ def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]
 
 
 def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVerdicts) -> str:
-    """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints."""
+    """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints.
+
+    A panel without printed numbers has ours alone.
+    """
     selection, form = table.selection, table.spec.format_of(panel)
     body = []
     for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
         result = table.results[cell]
         ours, status = result.at(selection), result.status
-        text = f"{number(ours, form)} ({ours.n})" if ours else {"oom": "OOM"}.get(status, "")
+        blank = {"oom": "OOM"}.get(status, "" if panel.reference else status)
+        text = f"{number(ours, form)} ({ours.n})" if ours else blank
         text = " ".join(filter(None, (text, result.to_run)))
         gap, half, *words = _beside(table, cell, selection, found[cell])
         if status not in ("complete", "partial"):
             words = [status, status]
         body.append([cell.row.label, text, paper_number(reference.of(cell), form), gap, half, *words])
     heads = ["method", "ours (seeds)", "paper", "diff", "interval", "verdict", "old rule"]
-    return grid_text(heads, body) if body else ""
+    shown = len(heads) if panel.reference else 2
+    return grid_text(heads[:shown], [line[:shown] for line in body]) if body else ""
 
 
 def fitted(table: Grid) -> list[str]:

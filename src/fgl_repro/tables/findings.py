@@ -14,7 +14,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
     {noted note=2026-11-22-causes under="..." show="..."} mean of a column ``gap`` of a note's table, see below
     {set protocol=fedlog_matched at=last}                 what holds from here on, unless a placeholder says otherwise
-    {each dataset=cora,pubmed clients=3,5} ... {end}      the lines between once for each; ``{dataset}`` is the value
+    {each dataset=cora,pubmed clients=3,5} ... {end}      the lines between once for each; ``{dataset}`` is its name
 
 Errors (``metric=mae``) are told as they are, ``digits=4``, and their gaps in percent of the printed number.
 
@@ -43,6 +43,7 @@ from typing import Any
 
 import numpy as np
 
+from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.fl.metrics import METRICS, Metric
@@ -249,6 +250,11 @@ def _combinations(filters: Words) -> list[Words]:
     return [dict(zip(filters, some, strict=True)) for some in product(*(v.split(",") for v in filters.values()))]
 
 
+def _in_prose(word: str, value: str) -> str:
+    """What an ``each`` stands at, as a method or a data set is called; other values as they are."""
+    return registry.options("method")[value].display if word == "method" else spelled(value)
+
+
 def fill(text: str, published: Published, where: str, inherited: Words, linked: Linked | None = None) -> str:
     """``text`` with a number, or a link of one, in place of every placeholder.
 
@@ -270,7 +276,7 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
             elif word == "set":
                 inherited, position = inherited | said, position + text.startswith("\n", position)
             elif word in inherited and not said:
-                out.append(spelled(inherited[word]))
+                out.append(_in_prose(word, inherited[word]))
             else:
                 lookup = _Lookup(published, word, said, inherited)
                 number = lookup.text()

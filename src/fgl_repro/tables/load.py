@@ -23,7 +23,7 @@ from yaml import YAMLError
 from fgl_repro.config import AXES
 from fgl_repro.config import folders as config_folders
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import ACCURACY, Panel, Printed, Row
 from fgl_repro.tables.spec import TableSpec
@@ -101,7 +101,7 @@ def load(name: str) -> TableSpec:
     if path is None:
         near = [full for full in found if full.startswith(f"{name.partition('/')[0]}/")]
         known = f"choose from {', '.join(near)}" if near else f"'fgl-table list' shows those of {', '.join(papers())}"
-        raise UserError(f"there is no table {name}: {known}.")
+        raise UserError(f"there is no table {name}{nearest(name, names())}: {known}.")
     return parse(path)
 
 

@@ -78,9 +78,11 @@ class Partitioner(Option):
         Raises:
             UserError: More parts than nodes, or an empty part.
         """
+        extra = f" ({self.clients} clients and a new one)" if parts > self.clients else ""
         if parts > graph.num_nodes:
             raise UserError(
-                f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts; lower partitioner.clients."
+                f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts{extra}; "
+                "lower partitioner.clients."
             )
         assigned, source = self.assign(graph, parts, seed)
         if isinstance(assigned, np.ndarray):
@@ -92,7 +94,7 @@ class Partitioner(Option):
         sizes = tuple(len(own) for own in nodes)
         if min(sizes) == 0:
             raise UserError(
-                f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty; "
+                f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty{extra}; "
                 "lower partitioner.clients or take another partitioner."
             )
         return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)

@@ -87,8 +87,9 @@ class Grouped(Partitioner):
 class OpfglLouvain(Grouped):
     """Packs of pieces of Louvain communities, by O-pFGL's code; most edges end up between clients.
 
-    The paper calls it OpenFGL's split, which keeps communities whole. Cut anew, communities are networkx's, and where
-    no pack has room the emptiest one takes the piece (the code searches among the first).
+    The paper calls it OpenFGL's split, which keeps communities whole. Cut anew, communities are networkx's,
+    largest first (the code's are in the order of their first nodes), and where no pack has room the emptiest one takes
+    the piece (the code searches among the first).
     """
 
     name: ClassVar[str] = "opfgl_louvain"

@@ -39,6 +39,11 @@ class Setting(Option):
         """Name of the world."""
         return self.name
 
+    @property
+    def option_name(self) -> str:
+        """What one gives as ``setting=``; options that share a world have other names than it."""
+        return self.name
+
     def check(self) -> None:
         self.one_of(focus=self.probes)
 

@@ -55,6 +55,10 @@ class ClosedSet(NewNodes):
     probes: ClassVar[tuple[str, ...]] = ("seen_graph", "unseen_node", "missing_class", "new_client")
     recorded: ClassVar[Mapping[str, Any]] = {"crop": 0.0}
 
+    @property
+    def option_name(self) -> str:
+        return self.focus
+
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Probes ``seen_graph``, ``unseen_node``, ``missing_class``, ``new_client``."""
         members = partitioner.divide(graph, partitioner.clients + 1, split.seed)

@@ -21,7 +21,8 @@ Variants, by the embedding of topology:
 
 Known differences from the released code: a class that no client trains on is shared equally (there: not a number);
 teachers are asked once a step, not once for each loss; its dropout stays on in tests, not here; what it calls
-rep_distill (the generator makes hidden values) is not there.
+rep_distill (the generator makes hidden values) is not there. OpenFGL's FedTAD divides each client's reliabilities by
+their sum over classes first; here, as in the authors' code, they are shared among clients class by class as they are.
 The server must see single models, so that secure aggregation is none for it.
 On Cora O-pFGL's numbers come back with 100 local epochs, which validation prefers to 20; on PubMed printed numbers are
 far lower, as FedAvg's are, and a small rate of fine-tuning leads there.

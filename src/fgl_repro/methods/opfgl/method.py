@@ -188,6 +188,10 @@ class OpFGL(Phased[State]):
     condense: str = added("server")
     dropouts: int = added(0)
 
+    @classmethod
+    def can_hide_uploads(cls) -> bool:
+        return True
+
     def check(self) -> None:
         super().check()
         if self.floor > self.ceiling:

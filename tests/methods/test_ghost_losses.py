@@ -1,0 +1,99 @@
+"""GHOST's losses client by client, and what its server makes of their generators: how often, and with what dropout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import World
+from fgl_repro.fl.steps import Step
+from fgl_repro.methods.ghost import Ghost, proxies
+from fgl_repro.methods.ghost.integration import Integration
+from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
+
+VARIANTS = Ghost.variants
+
+
+@pytest.fixture
+def world(toy_graph: Graph) -> World:
+    return worlds.build("plain", toy_graph, "metis", 3)
+
+
+def nearest(x: Tensor, neighbours: int) -> Tensor:
+    """Links of rows with those nearest by cosine, either way, and with themselves ``[n, n]``."""
+    links = torch.eye(len(x))
+    for i, row in enumerate(x):
+        for j in F.cosine_similarity(row.unsqueeze(0), x).argsort(descending=True)[:neighbours].tolist():
+            links[i, j] = links[j, i] = 1
+    return links
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None:
+    weights = {"method.distributed": 20.0, "method.aligned": 3.0, "method.structure": 0.6}
+    config = make_config("ghost", variant, **{**weights, "method.dropout": 0.0, "method.neighbours": 4})
+    training = proxies.Training(config.method, make_clients(world, config))
+    with torch.no_grad():
+        for value in training.nets.values():
+            value += 0.3 * torch.randn(value.shape, generator=torch_rng("apart", 0))
+        training.nets["W4"] *= 0.05  # about as large as real features, and somewhat like them
+        training.nets["b4"] += 0.2 - 0.95 * training.nets["b4"]
+    before = training.noise.get_state()
+    losses = training.loss(Step(None))
+    training.noise.set_state(before)
+    noise = torch.randn(*training.labels.shape, proxies.NOISE, generator=training.noise)
+    graph = world.graph
+    for k in range(3):
+        rows = world.train[graph.owner[world.train] == k]
+        real = torch.from_numpy(graph.base.features[graph.node[rows]].toarray())
+        labels, own = torch.from_numpy(graph.labels[rows]), {n: v[k : k + 1] for n, v in training.nets.items()}
+        made = proxies.generated(own, noise[k : k + 1, : len(rows)], labels.unsqueeze(0), 0.0, training.dropout)[0]
+        links = torch.from_numpy(graph.adjacency[rows][:, rows].toarray())
+        ours, theirs = links, torch.eye(len(rows))
+        if variant == "paper":
+            ours, theirs = links + torch.eye(len(rows)), nearest(made, 4)
+        cost = torch.cdist(real, made).square()
+        plan = coupling(cost.unsqueeze(0), torch.ones(1, len(rows)), ours.matmul, theirs.unsqueeze(0), 0.6)[0]
+        gap = F.kl_div(made.log_softmax(1), real.softmax(1), reduction="batchmean")
+        unlike = (1 - F.cosine_similarity(real, made)).mean()
+        terms = [20 * gap, unlike, 3 * (1 - 0.6) * (plan * cost).sum()]
+        assert min(float(term.detach()) for term in terms) > 0.1
+        assert float(unlike.detach()) < 0.9, "a cosine of 0 would say nothing of its sign"
+        torch.testing.assert_close(losses[k], torch.stack(terms).sum(), rtol=1e-3, atol=1e-4)
+
+
+def test_no_structure_of_theirs_is_the_identity() -> None:
+    links = torch.triu(torch.rand(2, 7, 7, generator=torch_rng("links", 0)) < 0.4, 1).float()
+    links, mask = links + links.transpose(1, 2), torch.ones(2, 7)
+    mask[1, 5:] = links[1, 5:] = links[1, :, 5:] = 0
+    x, y = torch.randn(2, 2, 7, 3, generator=torch_rng("points", 0))
+    plans = [
+        coupling(squared_distances(x, y), mask, links.matmul, theirs, 0.6)
+        for theirs in (None, torch.eye(7).repeat(2, 1, 1))
+    ]
+    torch.testing.assert_close(*plans, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_server_makes_several_graphs_a_client_with_dropout_in_the_release_alone(variant: str, world: World) -> None:
+    config = make_config("ghost", variant, **{"method.graphs": 3, "method.server_steps": 2, "method.dropout": 0.5})
+    clients = make_clients(world, config)
+    server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
+    before, made = server.draws.get_state(), []
+    for _ in range(2):
+        server.draws.set_state(before)
+        graph, labels = server.graph(0)
+        made.append(graph.features)
+        each = np.diff(world.graph.ptr)[0] // 4
+        assert labels.bincount().tolist() == [each] * 3 + [len(labels) - 3 * each]
+    assert torch.equal(*made) == (variant == "paper")
+    server.turn(0)
+    assert float(server.optimiser.counts[0]) == 3 * 2

@@ -1,0 +1,19 @@
+"""What a finished run prints."""
+
+from __future__ import annotations
+
+from fgl_repro.runs.summary import summary
+from support import helpers
+
+
+def test_columns_stay_together_whatever_the_probes_are_called() -> None:
+    long = helpers.record(helpers.config(setting="imbalance"), probes={"target_head_degree": 0.5})
+    lines = summary(long, "target_head_degree").splitlines()
+    assert lines[1].split() == ["target_head_degree", "50.00", "70.00"]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_secure_aggregation_is_said() -> None:
+    word = "secure aggregation"
+    assert word not in summary(helpers.record(helpers.config()), "seen_graph")
+    assert word in summary(helpers.record(helpers.config(overrides={"method.secure": True})), "seen_graph")

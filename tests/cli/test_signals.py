@@ -13,6 +13,7 @@ from fgl_repro.cli import exit_status
 SOURCE = str(Path(__file__).parents[2] / "src")
 WAITING = """
 import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from fgl_repro.cli import exit_status
 def wait():
     print("ready", flush=True)

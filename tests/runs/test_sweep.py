@@ -23,6 +23,7 @@ FAKE = "support.fake_run:execute"
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start without it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as under nohup
 sys.path.insert(0, {tests!r})
 from support import helpers
 from fgl_repro.runs.store import RecordStore

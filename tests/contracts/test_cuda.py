@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from fgl_repro import config as configs
 from fgl_repro.config import Config
@@ -48,9 +53,38 @@ def _said(method: str) -> dict[str, Any]:
     return {**quick, "protocol.rounds": 5, "model.dropout": 0.0, "model.hidden": 8}
 
 
+class SameNumbers(TorchFunctionMode):
+    """What is drawn on a GPU comes from streams of the same seeds on the CPU, so that rounding alone can differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.streams: dict[torch.Generator, torch.Generator] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        said = dict(kwargs or {})
+        stream = said.get("generator")
+        if stream is None or stream.device.type != "cuda":
+            return func(*args, **said)
+        if stream not in self.streams:
+            self.streams[stream] = torch.Generator().manual_seed(stream.initial_seed())
+        said |= {"generator": self.streams[stream]} | ({"device": "cpu"} if "device" in said else {})
+        drawn = func(*tree_map(lambda value: value.cpu() if isinstance(value, Tensor) else value, args), **said)
+        return args[0].copy_(drawn) if func.__name__.endswith("_") else drawn.to(stream.device)
+
+
 def agree(config: Config, world: World) -> None:
-    """Same initial weights, no dropout (each device has its own random stream): losses agree to rounding."""
-    cpu, gpu = (federate(config, world, torch.device(name))[0] for name in ("cpu", "cuda"))
+    """Same initial weights, same random numbers: losses agree to rounding, and nearly all weights.
+
+    Adam moves a weight whose gradient is nothing but rounding as far as any other.
+    """
+    cpu = federate(config, world, torch.device("cpu"))[0]
+    with SameNumbers():
+        gpu = federate(config, world, torch.device("cuda"))[0]
     assert gpu.curves["loss"] == pytest.approx(cpu.curves["loss"], abs=1e-4)
-    for name, value in cpu.last.items():
-        torch.testing.assert_close(gpu.last[name].cpu(), value, atol=1e-3, rtol=1e-3)
+    close = [torch.isclose(gpu.last[name].cpu(), value, 1e-3, 1e-3).ravel() for name, value in cpu.last.items()]
+    assert torch.cat(close).float().mean() > 0.97
+
+
+def test_memory_is_measured_from_the_first_run_of_a_process() -> None:
+    code = "import torch; from fgl_repro.core import memory; memory.begin(torch.device('cuda', 0))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

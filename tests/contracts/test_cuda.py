@@ -25,6 +25,9 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 MODELS = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign", "fleet")
 
+MAGNIFYING = ("fedvn",)
+"""Of these two rounds of wide steps make a 10th of the loss out of the last digit of initial weights, on the CPU, too."""
+
 
 @pytest.mark.parametrize("method", methods_of("node"))
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
@@ -37,7 +40,8 @@ def test_cpu_and_gpu_agree(method: str, sparse_below: float, toy_graph: Graph, m
 @pytest.mark.parametrize("kind", [{}, {"molecules": True, "numbers": True}], ids=["classes", "molecules"])
 @pytest.mark.parametrize("method", methods_of("graph"))
 def test_cpu_and_gpu_agree_on_graphs(method: str, kind: dict[str, bool]) -> None:
-    config = config_of_graphs(method, methods_of("graph")[method].variants[0], **{"model.dropout": 0.0})
+    said = {"model.dropout": 0.0, "protocol.lr": 1e-4 if method in MAGNIFYING else 0.05}
+    config = config_of_graphs(method, methods_of("graph")[method].variants[0], **said)
     agree(config, worlds.of_graphs(worlds.graph_set(**kind)))
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 MODELS = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign", "fleet")
 
 MAGNIFYING = ("fedvn",)
-"""Of these two rounds of wide steps make a 10th of the loss out of the last digit of initial weights, on the CPU, too."""
+"""Two rounds of wide steps make a tenth of the loss out of the last digit of its initial weights, on the CPU, too."""
 
 
 @pytest.mark.parametrize("method", methods_of("node"))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from fgl_repro.runs.rerun import OTHER_CPU, Comparison, same_cpu
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.provenance import gpu_of
+from fgl_repro.runs.rerun import OTHER_CPU, Comparison, config_of, same_cpu
+from support import helpers
 
 ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
 
@@ -39,3 +43,18 @@ def test_it_says_when_the_files_of_the_options_have_changed() -> None:
     assert str(Comparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
         f"{told}, and the files of its options have changed since)."
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks for a machine without a GPU")
+def test_a_run_of_a_gpu_needs_one_again() -> None:
+    """A CPU draws other random numbers: another run, not the same one rounded otherwise."""
+    made = helpers.record(helpers.config()).changed(device="cuda:0", versions={"gpu": "NVIDIA H200"})
+    with pytest.raises(UserError, match=r"made on a GPU \(NVIDIA H200\).*repeat it where torch sees one"):
+        config_of(made)
+
+
+def test_a_record_names_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert gpu_of(torch.device("cuda", 1)) == {"gpu": "GPU 1", "cuda": "13.0"}
+    assert gpu_of(torch.device("cpu")) == {}

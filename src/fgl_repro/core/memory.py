@@ -20,7 +20,8 @@ def begin(device: torch.device) -> float:
     Where the system can do neither (no Linux), the peak stays that of all runs which the process has made.
     """
     if device.type == "cuda":
-        torch.cuda.init()  # or a process that has put nothing on a GPU yet is told that there is no such device
+        # Without it a process that has put nothing on a GPU yet is told that there is no such device.
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.cuda.reset_peak_memory_stats(device)
         return round(torch.cuda.memory_allocated(device) / 1e6, 1)
     with suppress(OSError, AttributeError):

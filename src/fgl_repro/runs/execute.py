@@ -24,7 +24,7 @@ from fgl_repro.fl.rounds import Training, train
 from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import View, Views
-from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.provenance import gpu_of, note_of
 from fgl_repro.runs.record import Measured, Record, Selection
 
 
@@ -58,8 +58,9 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
     seconds["server"] = training.ledger.seconds["server"]
     validation = training.curves["validation"]
+    note = note_of(config)
     record = Record(
-        **vars(note_of(config).changed(status="ok")),
+        **vars(note.changed(status="ok", versions=note.versions | gpu_of(device))),
         data={"fingerprint": graph.fingerprint},
         partition=world.facts,
         world={

@@ -10,12 +10,16 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgl_repro import __version__
 from fgl_repro.config import AXES, Config, cell_of, digest, key_of, science
+from fgl_repro.core.lazy import torch
 from fgl_repro.core.registry import PACKAGES as HOMES
 from fgl_repro.runs.record import Note
+
+if TYPE_CHECKING:
+    from torch import device as Device
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
 
@@ -30,6 +34,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def gpu_of(device: Device) -> dict[str, str]:
+    """The GPU's name and its CUDA, as further versions: sums have another order there. Nothing for a CPU."""
+    if device.type != "cuda":
+        return {}
+    return {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
 
 
 def text_of(config: Config) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from fgl_repro.config import Config, from_science, key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
+from fgl_repro.core.lazy import torch
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
@@ -26,7 +27,8 @@ def config_of(record: Record) -> Config:
     """The config of a recorded run, with the threads and the device it had.
 
     Raises:
-        UserError: Today's code has another identity for it, so that it would be another run.
+        UserError: Today's code has another identity for it, so that it would be another run; or it was made on a GPU,
+            and there is none here.
     """
     config = from_science(record.config)
     config.protocol.name = "rerun"
@@ -38,6 +40,11 @@ def config_of(record: Record) -> Config:
             f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "
             f"(a revision or a default has changed since git {str(record.git.get('sha'))[:8]})."
         )
+    if record.device != "cpu" and not torch.cuda.is_available():
+        raise UserError(
+            f"record {record.key[:8]} was made on a GPU ({record.versions.get('gpu', record.device)}), which draws "
+            "other random numbers than a CPU: repeat it where torch sees one."
+        )
     return config
 
 
@@ -48,7 +55,7 @@ class Comparison:
     Attributes:
         lines: One for each value that differs; none if the results are identical.
         largest: Largest difference between two accuracies over all clients.
-        bound: What ``largest`` may be: 0 on the CPU that made the record, more on another or an unknown one.
+        bound: What ``largest`` may be: 0 on the CPU that made the record, more on another, an unknown one, or a GPU.
         edited: Whether the files of the run's options have changed since it was recorded, as far as the record tells.
     """
 
@@ -66,7 +73,8 @@ class Comparison:
     def __str__(self) -> str:
         if not self.lines:
             return "identical."
-        where = f"on another CPU than the record's up to {self.bound} is to be expected" if self.bound else "same CPU"
+        elsewhere = f"on a GPU, or another CPU than the record's, up to {self.bound} is to be expected"
+        where = elsewhere if self.bound else "same CPU"
         why = ", and the files of its options have changed since" if self.edited else ""
         return f"{len(self.lines)} values differ, accuracies by up to {self.largest:.4f} ({where}{why})."
 
@@ -86,7 +94,8 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
         raise UserError(f"record {record.key[:8]} ran once but not again: see the line above.")
     before, now = record.as_json(), again.as_json()
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
-    bound = 0.0 if same_cpu(record.versions.get("cpu", ""), again.versions["cpu"]) else OTHER_CPU
+    alike = record.device == "cpu" and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
+    bound = 0.0 if alike else OTHER_CPU
     gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
     text = again.versions["options"]
     return Comparison(lines, max(gaps, default=0.0), bound, record.versions.get("options", text) != text)

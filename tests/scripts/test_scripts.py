@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from fgl_repro.runs.execute import Outcome
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.reference import percent
 from support import helpers
@@ -99,3 +103,41 @@ def test_rules_that_select_a_round() -> None:
     found = selection.rounds(record, curves, np.full(4, 0.5))
     assert found == {"best": 1, "slipped": 25, "smoothed": 17, "last": 26, "nearest": 13}
     assert selection.latest_best(np.array([1.0, 2.0, 2.0])) == 2
+
+
+def test_a_last_digit_is_the_next_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = {"W": torch.tensor([[1.0, -2.0, 0.0, 3e-5]] * 50), "b": torch.zeros(3)}
+    found = script("last_digit").moved(weights, 1)
+    above, below = (torch.nextafter(weights["W"], torch.tensor(to)) for to in (torch.inf, -torch.inf))
+    other = weights["W"] != 0
+    assert torch.where(other, (found["W"] == above) | (found["W"] == below), found["W"] == 0).all()
+    assert (found["W"] == above)[other].any()
+    assert (found["W"] == below)[other].any()
+    assert torch.equal(found["b"], weights["b"])
+    assert not torch.equal(found["W"], script("last_digit").moved(weights, 2)["W"])
+
+
+def test_moved_runs_stand_beside_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], toy_graph: Graph
+) -> None:
+    """One whose loss tells whether it began with the first run's weights."""
+    store = RecordStore(tmp_path)
+    store.save(helpers.record(run := helpers.config(), best=0.8))
+    module = script("last_digit")
+
+    def execute(config: Config) -> Outcome:
+        weights = config.method.start(config.model.of_data(toy_graph), config.seed).weights
+        if not begun:
+            begun.append(weights)
+        same = all(torch.equal(weights[name], begun[0][name]) for name in weights)
+        return Outcome(helpers.record(config, best=0.8 if same else 0.7), {"loss": [0.5, 0.25 if same else 1.25]})
+
+    begun: list[Any] = []
+    monkeypatch.setattr(module, "execute", execute)
+    words = [key_of(run)[:8], "--times", "2", "--rounds", "2", "--records", str(tmp_path), "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["last_digit.py", *words])
+    assert module.main() == 0
+    lines = {line[:28].strip(): line[28:].split() for line in capsys.readouterr().out.splitlines()[2:]}
+    assert lines["loss, round 1"] == ["0.500000", "+0.000000", "+0.000000"]
+    assert lines["loss, round 2"] == ["0.250000", "+1.000000", "+1.000000"]
+    assert lines["seen_graph, best"] == ["80.00", "-10.00", "-10.00"]

@@ -189,3 +189,14 @@ def test_the_surrogate_has_as_many_nodes_of_a_class_as_the_rate_says(rate: float
     assert (sent < world.class_counts.sum(0)).any()
     expected = [each or int(np.ceil(rate * number)) for number in sent]
     assert state.surrogate.labels.bincount(minlength=len(sent)).tolist() == expected
+
+
+def test_another_seed_draws_another_surrogate(world: World) -> None:
+    """On one world, whose split is drawn by a seed of its own: features begin as what the run's seed draws."""
+    drawn = []
+    for seed in (0, 1, 1):
+        config = make_config("opfgl", "release", seed=seed, **{"method.iterations": 1})
+        state, _ = prepare(config.method, make_clients(world, config), Ledger())
+        drawn.append(state.surrogate.features)
+    assert not torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[1], drawn[2])

@@ -2,8 +2,8 @@
 """How much does a run make of the last digit of its initial weights?
 
 Repeats a recorded or published run as it was, and a few times from weights each of which is moved to the next number
-that its format holds, up or down by chance. Prints losses by round and, of each probe, the accuracies at the chosen and
-at the last round: of the run, and how far the moved ones come from it. No processor that rounds its sums in another
+that its format holds, up or down by chance. Prints losses by round and, of each probe, the accuracies (percent) or
+errors at the chosen and at the last round: of the run, and how far the moved ones come from it. No processor that rounds its sums in another
 way can be expected to come nearer to the record than these do; a gap as wide as that between two seeds says that such a
 run is as good as one of another seed.
 
@@ -68,10 +68,10 @@ def report(outcomes: list[Outcome]) -> list[str]:
     lines += [apart(f"loss, round {r + 1}", curves[0][r], [curve[r] for curve in curves[1:]], 6) for r in shown]
     for probe, at in outcomes[0].record.metrics.items():
         for when in SELECTIONS:
-            found = [outcome.record.metrics[probe][when].accuracy for outcome in outcomes]
+            scale, digits = (1, 4) if at[when].metric == "mae" else (100, 2)
+            found = [scale * (out.record.metrics[probe][when].accuracy or 0.0) for out in outcomes]
             if at[when].accuracy is not None:
-                percent = [100 * (value or 0.0) for value in found]
-                lines.append(apart(f"{probe}, {when}", percent[0], percent[1:], 2))
+                lines.append(apart(f"{probe}, {when}", found[0], found[1:], digits))
     return lines
 
 

@@ -12,6 +12,7 @@ from fgl_repro.cli import table as cli
 from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
@@ -246,6 +247,15 @@ def test_a_run_that_diverges_is_named_in_its_cell(
     corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "fedavg", "--seeds", "0")
     assert call(tmp_path, "run", *corner) == 1
     assert "diverged" in capsys.readouterr().out
+
+
+def test_it_says_how_many_runs_were_made_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = RecordStore(tmp_path / "records")
+    for seed, device in enumerate(("cpu", "cuda:0", "cuda:1")):
+        store.save(helpers.record(helpers.config(clients=3, method="local", seed=seed)).changed(device=device))
+    assert call(tmp_path, "show", "fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local") == 0
+    told = "Numbers rest on 3 runs recorded here and 0 published ones. 2 of them were made on a GPU, which draws"
+    assert told in capsys.readouterr().out
 
 
 def test_published_runs_count_as_done_unless_fresh(

@@ -30,7 +30,8 @@ def test_a_gpu_is_made_ready_before_it_is_asked(monkeypatch: pytest.MonkeyPatch)
     """Torch's allocator knows no device before, and says so with an error."""
     asked: list[str] = []
     monkeypatch.setattr(torch.cuda, "init", lambda: asked.append("init"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("empty"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: asked.append("reset"))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2_000_000)
     assert memory.begin(torch.device("cuda", 0)) == 2.0
-    assert asked == ["init", "reset"]
+    assert asked == ["init", "empty", "reset"]

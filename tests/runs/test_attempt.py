@@ -10,7 +10,7 @@ import pytest
 
 from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import DivergenceError
-from fgl_repro.runs.attempt import attempt
+from fgl_repro.runs.attempt import attempt, out_of_memory
 from fgl_repro.runs.store import RecordStore
 from support import fake_run, helpers
 
@@ -73,3 +73,18 @@ def test_what_no_reader_takes_is_not_recorded(
     assert note is not None
     assert note.status == "failed"
     assert json.loads(json.dumps(note.as_json()))["key"] == key_of(run)
+
+
+@pytest.mark.parametrize(
+    ("error", "memory"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: insufficient resources: CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_libraries_of_a_gpu_say_in_their_own_words_that_memory_ran_out(error: Exception, memory: bool) -> None:
+    assert out_of_memory(error) is memory

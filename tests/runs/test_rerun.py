@@ -53,6 +53,13 @@ def test_a_run_of_a_gpu_needs_one_again() -> None:
         config_of(made)
 
 
+@pytest.mark.parametrize(("made", "again"), [("cpu", "cpu"), ("cuda:3", "cuda")])
+def test_a_run_is_repeated_on_its_kind_of_device(made: str, again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of several GPUs it was."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert config_of(helpers.record(helpers.config()).changed(device=made)).runtime.device == again
+
+
 def test_a_record_names_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(torch.version, "cuda", "13.0")

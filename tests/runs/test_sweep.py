@@ -14,7 +14,7 @@ import pytest
 import fgl_repro
 from fgl_repro.config import key_of, science
 from fgl_repro.runs.progress import Costs, guess
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.runs.sweep import jobs_of, run_all
 from support import helpers
 from support.sweeps import lines, wait_for
@@ -220,3 +220,24 @@ def test_no_torch() -> None:
     code = "import sys\n" + "".join(f"import {name.removesuffix('.__init__')}\n" for name in names)
     code += "sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_worker_whose_gpu_has_failed_takes_no_further_run(store: RecordStore, log: Path) -> None:
+    """After an error of CUDA nothing works in that process; another one goes on."""
+    configs = [helpers.config(seed=seed) for seed in (41, 1, 13, 42)]
+    summary = run_all(configs, 1, store, execute=FAKE)
+    assert (summary.done, len(summary.failed)) == (2, 2)
+    starts = [line.split() for line in log.read_text().splitlines() if line.startswith("start")]
+    keys, pids = [key for _, key, _ in starts], [pid for *_, pid in starts]
+    after = keys.index(key_of(configs[0])) + 1
+    assert len(set(pids[:after])) == len(set(pids[after:])) == 1, "any other failure leaves a worker as it is"
+    assert pids[0] != pids[-1]
+
+
+def test_what_a_gpu_took_says_nothing_of_a_cpu(store: RecordStore) -> None:
+    for seed, device, seconds in ((1, "cpu", 100.0), (2, "cuda:0", 4.0)):
+        made = helpers.record(run := helpers.config(seed=seed), seconds={"total": seconds})
+        store.save(made.changed(device=device))
+    assert store.costs.seconds(science(run)) == 100
+    packed = {record.key: record for record in store.all()}
+    assert Archive(RecordStore(store.folder / "none"), packed).costs.seconds(science(run)) == 100

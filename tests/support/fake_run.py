@@ -33,7 +33,7 @@ def _log(word: str, config: Config) -> None:
 
 
 def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outcome:
-    """Seed 13 breaks, 14 runs out of memory, 15 is a user's mistake, 16 kills its process."""
+    """Seed 13 breaks, 14 runs out of memory, 15 is a user's mistake, 16 kills its process, 41 breaks its GPU."""
     _log("start", config)
     for number in range(2):
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0.01")) / 2)
@@ -47,6 +47,8 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
     if config.seed == 15:
         raise UserError("no data: set FGL_DATA.")
+    if config.seed == 41:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
     if config.seed == 16:
         os.kill(os.getpid(), 9)
     curves: dict[str, list[float]] = {"round": [0, 1], "loss": [2.0, 1.0]}

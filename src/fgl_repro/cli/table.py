@@ -205,7 +205,9 @@ def _files(written: Sequence[Path]) -> str:
 
 
 def _sources(archive: Archive) -> str:
-    return f"Numbers rest on {archive.local} runs recorded here and {archive.published} published ones."
+    on_gpu = f" {archive.on_gpu} of them were made on a GPU, which draws other random numbers than a CPU."
+    found = f"Numbers rest on {archive.local} runs recorded here and {archive.published} published ones."
+    return found + on_gpu * (archive.on_gpu > 0)
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -50,7 +50,8 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
-        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{knobs}")
+        made = f", made on {record.device}" if record.on_gpu else ""
+        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{made}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
         if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
             what = "the files of its options have changed since it was recorded, and it was not computed again"

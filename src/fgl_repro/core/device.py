@@ -43,12 +43,20 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     """
     torch.set_flush_denormal(True)  # before torch starts its other threads, which take it over from this one
     torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
         # What is about to be overwritten need not be filled before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # or libraries begin the first GPU, too
     _keep_freed_memory()
+
+
+def settle(device: torch.device) -> None:
+    """Wait until a GPU has done what it was given, before a clock is read."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ def begin(device: torch.device) -> float:
     if device.type == "cuda":
         # Without it a process that has put nothing on a GPU yet is told that there is no such device.
         torch.cuda.init()  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()  # runs of other processes on the same GPU can have it
         torch.cuda.reset_peak_memory_stats(device)
         return round(torch.cuda.memory_allocated(device) / 1e6, 1)
     with suppress(OSError, AttributeError):

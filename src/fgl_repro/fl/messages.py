@@ -64,7 +64,7 @@ def _bytes_of_each(tensor: Tensor) -> np.ndarray:
 class Ledger:
     """Bytes of every client, summed over the run, by phase, direction and field; and seconds by whose work took them.
 
-    On a GPU seconds are those of whoever waits for it, who is not always the one who gave it the work.
+    A GPU is waited for before and after a round's aggregation; what servers do in phases may end in what follows.
     """
 
     def __init__(self) -> None:

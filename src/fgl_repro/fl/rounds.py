@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fgl_repro.core.device import settle
 from fgl_repro.core.errors import DivergenceError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl import links
@@ -181,8 +182,11 @@ class _Rounds(Generic[S]):
 
     def _aggregated(self, upload: Message) -> Message:
         """What the server makes of the uploads."""
+        device = self.clients.views.device
+        settle(device)
         start = time.perf_counter()
         made = self.method.aggregate(self.clients, self.state, upload)
+        settle(device)
         self.ledger.since(start, "server")
         return made
 

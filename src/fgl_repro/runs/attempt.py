@@ -28,6 +28,9 @@ EXECUTE = "fgl_repro.runs.execute:execute"
 Ending = Literal["done", "recorded", "busy"]
 """How an attempt ended that did not fail, see :func:`attempt`."""
 
+MEMORY_SIGNS = ("out of memory", "can't allocate memory", "status_alloc_failed", "status_insufficient_resources")
+"""What errors of torch and of CUDA's libraries say where memory ran out."""
+
 
 def attempt(
     config: Config,
@@ -82,8 +85,9 @@ def attempt(
                 store.save_failed(note.changed(**_ended(error)))
             if out_of_memory(error):
                 raise UserError(
-                    f"run {note.key[:16]} ran out of memory (runtime.device={config.runtime.device}): use fewer "
-                    "clients, a smaller model.hidden, a smaller graph that the method makes, or another runtime.device."
+                    f"run {note.key[:16]} ran out of memory (runtime.device={config.runtime.device}): use fewer runs "
+                    "at a time, fewer clients, a smaller model.hidden, a smaller graph that the method makes, or "
+                    "another runtime.device."
                 ) from error
             raise
     return "done"
@@ -121,5 +125,4 @@ def _ended(error: Exception) -> dict[str, str]:
 def out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, on the host or on a GPU."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    text = str(error).lower()
-    return named or (isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text))
+    return named or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in MEMORY_SIGNS))

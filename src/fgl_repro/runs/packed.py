@@ -79,10 +79,11 @@ class Packed(_Sealed[Record]):
         super().__init__(path, Record)
 
     def took(self) -> Iterator[tuple[dict[str, Any], float]]:
-        """Science and seconds of every run, which are not validated for this."""
+        """Science and seconds of every run on a CPU; they are not validated for this."""
         for text in self._texts.values():
             record = json.loads(text)
-            yield record["config"], record["seconds"]["total"]
+            if record["device"] == "cpu":
+                yield record["config"], record["seconds"]["total"]
 
 
 class PackedDiverged(_Sealed[Note]):

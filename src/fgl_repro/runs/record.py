@@ -227,6 +227,11 @@ class Record(Note):
         return self.metrics.get(probe, {}).get(selection)
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether it was made on a GPU, which has random numbers, seconds and megabytes of its own."""
+        return self.device != "cpu"
+
+    @property
     def tested(self) -> bool:
         """Whether test rows selected its round, as some protocols ask."""
         return bool(self.config["protocol"].get("selected_by") == "test")

@@ -24,7 +24,7 @@ RESULT = ("metrics", "selection", "bytes", "partition", "world", "data")
 
 
 def config_of(record: Record) -> Config:
-    """The config of a recorded run, with the threads and the device it had.
+    """The config of a recorded run, with the threads it had and on the kind of device.
 
     Raises:
         UserError: Today's code has another identity for it, so that it would be another run; or it was made on a GPU,
@@ -33,14 +33,14 @@ def config_of(record: Record) -> Config:
     config = from_science(record.config)
     config.protocol.name = "rerun"
     config.runtime.threads = record.threads
-    config.runtime.device = record.device
+    config.runtime.device = "cuda" if record.on_gpu else "cpu"  # which of several is no matter
     config.paths.cache = str(cache_folder())
     if key_of(config) != record.key:
         raise UserError(
             f"record {record.key[:8]} cannot be repeated by this version: its settings have another key now "
             f"(a revision or a default has changed since git {str(record.git.get('sha'))[:8]})."
         )
-    if record.device != "cpu" and not torch.cuda.is_available():
+    if record.on_gpu and not torch.cuda.is_available():
         raise UserError(
             f"record {record.key[:8]} was made on a GPU ({record.versions.get('gpu', record.device)}), which draws "
             "other random numbers than a CPU: repeat it where torch sees one."
@@ -94,7 +94,7 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
         raise UserError(f"record {record.key[:8]} ran once but not again: see the line above.")
     before, now = record.as_json(), again.as_json()
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
-    alike = record.device == "cpu" and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
+    alike = not record.on_gpu and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
     bound = 0.0 if alike else OTHER_CPU
     gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
     text = again.versions["options"]

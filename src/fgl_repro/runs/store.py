@@ -155,8 +155,8 @@ class RecordStore:
 
     @property
     def costs(self) -> Costs:
-        """What the finished runs took."""
-        return Costs((record.config, record.seconds["total"]) for record in self.all(strict=False))
+        """What the finished runs took of a CPU."""
+        return Costs((run.config, run.seconds["total"]) for run in self.all(strict=False) if not run.on_gpu)
 
     def check(self) -> list[str]:
         """One sentence for every damaged record, note, curves file and claim; nothing is touched."""
@@ -238,6 +238,7 @@ class Archive:
 
     Attributes:
         local, published: How many runs were answered from records here, and how many only from the packed file.
+        on_gpu: How many of either were made on a GPU.
     """
 
     def __init__(
@@ -257,15 +258,16 @@ class Archive:
         self._curves = curves or {}
         self._read = store.recover if lenient else store.load
         self._seen: dict[str, Record | None] = {}
-        self.local = self.published = 0
+        self.local = self.published = self.on_gpu = 0
 
     def load(self, key: str) -> Record | None:
         """The finished run of ``key``, read once; records that appear later belong to a new archive."""
         if key not in self._seen:
             own = self._read(key)
-            self._seen[key] = own or self._packed.get(key)
+            found = self._seen[key] = own or self._packed.get(key)
             self.local += own is not None
             self.published += own is None and key in self._packed
+            self.on_gpu += found is not None and found.on_gpu
         return self._seen[key]
 
     def enough(self, key: str, curves: str = "validation") -> bool:
@@ -277,10 +279,10 @@ class Archive:
 
     @cached_property
     def costs(self) -> Costs:
-        """What the published runs took; not those done here, so that a page does not hang on what else has run."""
+        """What the published runs took of a CPU; not those done here, or a page would hang on what else has run."""
         if self._took is not None:
             return Costs(self._took())
-        return Costs((record.config, record.seconds["total"]) for record in self._packed.values())
+        return Costs((run.config, run.seconds["total"]) for run in self._packed.values() if not run.on_gpu)
 
     def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` here did not finish, or that a published one diverged; else None."""

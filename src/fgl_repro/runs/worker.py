@@ -34,11 +34,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a job ended. ``sentence`` says why it failed or what its worker died of; ``seconds`` counts the run alone."""
+    """How a job ended.
+
+    Attributes:
+        seconds: Of the run alone.
+        sentence: Why it failed, or what its worker died of.
+        leaving: Whether the worker takes no further job.
+    """
 
     ending: Ending | Literal["failed", "died"]
     seconds: float = 0.0
     sentence: str = ""
+    leaving: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,15 @@ class Round:
 
 
 def serve(pipe: Connection, folder: str, execute: str, parent: int, slot: int) -> None:
-    """Answer jobs from ``pipe`` until it says None or closes."""
+    """Answer jobs from ``pipe`` until it says None or closes, or this process's GPU fails."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep decides what to stop
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     store = RecordStore(folder)
     try:
         while (job := pipe.recv()) is not None:
-            pipe.send(answer(job, store, execute, slot, pipe.send))
+            pipe.send(found := answer(job, store, execute, slot, pipe.send))
+            if found.leaving:
+                return
     except (EOFError, OSError):  # the sweep is gone
         return
 
@@ -76,7 +85,9 @@ def answer(job: Job, store: RecordStore, execute: str, slot: int, tell: Callable
         ending = attempt(job.config, store, report=report, slot=slot, execute=execute)
         return Answer(ending, time.perf_counter() - started if ending == "done" else 0.0)
     except Exception as error:
-        return Answer("failed", time.perf_counter() - started, sentence(error))
+        # After an error of CUDA this process can do nothing more on the GPU; another one can.
+        leaving = "CUDA error" in f"{error} {error.__cause__}"
+        return Answer("failed", time.perf_counter() - started, sentence(error), leaving)
 
 
 def _leave_with(parent: int) -> None:

@@ -171,7 +171,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
     status, hours = _status(keys, len(found), best, source), None
     status = "no data" if status == "not run" and cell.dataset in spec.absent else status
     if status in ("partial", "not run"):
-        own = [record.seconds["total"] for _, record in found]
+        own = [record.seconds["total"] for _, record in found if not record.on_gpu]
         each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
         hours = None if each is None else each * (len(keys) - len(found)) / 3600
     return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found), hours)

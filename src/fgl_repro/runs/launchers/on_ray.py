@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterable
+from math import ceil
 from typing import Any
 
 from fgl_repro.core.errors import UserError
@@ -18,7 +19,7 @@ class OnRay(Remote[Any]):
     """Tasks of Ray, each with as many CPUs as its run has threads; the GPUs of the cluster are shared out evenly.
 
     Args:
-        jobs: How many at a time; None: one for each CPU of the cluster.
+        jobs: How many at a time; None: one for each GPU of the cluster or, where it has none, for each CPU.
         address: Of a cluster, ``auto`` for the one of this machine; None: one of our own.
 
     Raises:
@@ -39,11 +40,13 @@ class OnRay(Remote[Any]):
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(f"Ray at {address or 'this machine'} cannot be used: {first_line(error)}.") from error
         resources = ray.cluster_resources()
-        size = jobs or max(1, int(resources.get("CPU", 1)))
+        gpus = int(resources.get("GPU", 0))
+        size = jobs or gpus or max(1, int(resources.get("CPU", 1)))
         super().__init__(size, size, store, execute)
-        self._gpus = min(1.0, resources.get("GPU", 0.0) / size)
+        self._gpus = 1 / ceil(size / gpus) if gpus else 0.0
         self._cpus = max(node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"])
-        self._work = ray.remote(max_retries=0)(work)
+        once = {"max_calls": 1} if gpus else {}  # a process keeps the GPU it had first
+        self._work = ray.remote(max_retries=0, **once)(work)
 
     def _submit(self, jobs: list[Job]) -> Iterable[Any]:
         for job in jobs:

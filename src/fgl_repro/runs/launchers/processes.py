@@ -90,13 +90,19 @@ class Processes:
                 continue
             ended.append((member.task.job, answer))
             member.task = None
+            if answer.leaving:
+                self._release(member)
         return ended
 
-    def _bury(self, member: _Worker, job: Job) -> Answer:
-        """A worker died under a run."""
+    def _release(self, member: _Worker) -> None:
+        """A worker takes no further job, or is dead."""
         member.process.join(10)
         self._workers.remove(member)
         member.pipe.close()
+
+    def _bury(self, member: _Worker, job: Job) -> Answer:
+        """A worker died under a run."""
+        self._release(member)
         if member.process.pid is not None:
             self._store.forget_claim(job.key, member.process.pid)
         code = member.process.exitcode

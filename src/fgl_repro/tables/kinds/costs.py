@@ -67,8 +67,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
-    """Mean and std of a quantity over a cell's runs."""
-    found = [QUANTITIES[quantity](record) for record in common.recorded(spec, cell, protocol, source)]
+    """Mean and std of a quantity over a cell's runs, on CPUs: a GPU's seconds and megabytes are of another kind."""
+    records = [record for record in common.recorded(spec, cell, protocol, source) if not record.on_gpu]
+    found = [QUANTITIES[quantity](record) for record in records]
     return common.stat([value for value in found if value is not None])
 
 

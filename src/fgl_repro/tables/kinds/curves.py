@@ -103,11 +103,11 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
 
 
 def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
-    """What training took, one-off phases included; depends on the machine and on what else ran on it."""
+    """What training took of CPUs, one-off phases included; depends on the machine and on what else ran on it."""
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
         records = common.recorded(spec, cell, protocol, source)
-        found = common.stat([record.seconds["train"] for record in records])
+        found = common.stat([record.seconds["train"] for record in records if not record.on_gpu])
         rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
         each = None if found is None else 1000 * found.mean / rounds
         where = f"{spelled(cell.dataset)} {cell.clients}"

@@ -3,9 +3,9 @@
 
 Repeats a recorded or published run as it was, and a few times from weights each of which is moved to the next number
 that its format holds, up or down by chance. Prints losses by round and, of each probe, the accuracies (percent) or
-errors at the chosen and at the last round: of the run, and how far the moved ones come from it. No processor that rounds its sums in another
-way can be expected to come nearer to the record than these do; a gap as wide as that between two seeds says that such a
-run is as good as one of another seed.
+errors at the chosen and at the last round: of the run, and how far the moved ones come from it. No processor that
+rounds its sums in another way can be expected to come nearer to the record than these do; a gap as wide as that between
+two seeds says that such a run is as good as one of another seed.
 
     scripts/last_digit.py 0d2a41c5                a record, by the beginning of its key
     scripts/last_digit.py 0d2a41c5 --rounds 5     its first rounds alone

@@ -73,7 +73,8 @@ def _hydra_main(cfg: DictConfig) -> float:
     register()  # again: processes of a parallel launcher have not been through main()
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
-    slot = hydra_config.job.num if multirun else 0
+    number = hydra_config.job.num if multirun else 0
+    slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
         return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
@@ -82,7 +83,7 @@ def _hydra_main(cfg: DictConfig) -> float:
     except REFUSALS as error:
         if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
             raise
-        which = f"job {slot} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
+        which = f"job {number} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
         _complain(which + explain(error))
         return float("nan")
 

@@ -29,7 +29,8 @@ Table 2, which the released code does not have). A generator without dropout and
 answer when models are tested, as in the code, 32 of them together: in the order of their numbers here, as drawn there,
 so that a test graph has other batch mates. Nodes of one graph have no graphs around them to be joined to: hence no
 variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
-Motif/Basis; the paper searches them for each data set and prints none.
+Motif/Basis; the paper searches them for each data set and prints none. The last digit of its initial weights is worth
+as much as a seed (``scripts/last_digit.py``).
 """
 
 from __future__ import annotations

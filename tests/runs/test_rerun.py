@@ -63,5 +63,16 @@ def test_a_run_is_repeated_on_its_kind_of_device(made: str, again: str, monkeypa
 def test_a_record_names_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert gpu_of(torch.device("cuda", 1)) == {"gpu": "GPU 1", "cuda": "13.0"}
-    assert gpu_of(torch.device("cpu")) == {}
+    named = {"gpu": "GPU 1", "cuda": "13.0"}
+    assert gpu_of(torch.device("cuda", 1), deterministic=False) == named | {"deterministic": "false"}
+    assert gpu_of(torch.device("cuda", 1), deterministic=True) == named | {"deterministic": "true"}
+    assert gpu_of(torch.device("cpu"), deterministic=True) == {}
+
+
+@pytest.mark.parametrize("told", [{}, {"deterministic": "false"}, {"deterministic": "true"}])
+def test_a_run_of_a_gpu_is_repeated_with_the_order_of_sums_that_it_had(
+    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    again = config_of(helpers.record(helpers.config()).changed(device="cuda", versions=told))
+    assert again.runtime.deterministic == (told == {"deterministic": "true"})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import request
+from fgl_repro.cli import request, table
 from fgl_repro.config import search, searched
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
@@ -53,19 +53,19 @@ def test_plans_are_kept_until_code_or_yaml_files_are_others(tmp_path: Path, monk
     made: list[str] = []
     real = request.plan
     monkeypatch.setattr(request, "plan", lambda spec, protocol: made.append(spec.name) or real(spec, protocol))
-    first = request.plans("fedsage", list)["fedsage"]
+    first = request.plans("fedsage", list, [])["fedsage"]
     count = len(made)
     assert count == len(first) > 0
-    again = request.plans("fedsage", list)["fedsage"]
+    again = request.plans("fedsage", list, [])["fedsage"]
     assert len(made) == count
     assert [each.runs for each in again] == [each.runs for each in first]
     monkeypatch.setattr(request, "version_of_options", lambda folder: "another")
-    request.plans("fedsage", list)
+    request.plans("fedsage", list, [])
     assert len(made) == 2 * count
     (tmp_path / "own").mkdir()
     search(tmp_path / "own")
     for _ in range(2):
-        request.plans("fedsage", list)
+        request.plans("fedsage", list, [])
     assert len(made) == 4 * count
 
 
@@ -76,3 +76,34 @@ def test_the_version_of_options_is_that_of_code_and_yaml_files(tmp_path: Path) -
     assert version_of_options(tmp_path) == before
     (tmp_path / "method" / "mine.yaml").write_text("lr: 0.2\n", encoding="utf-8")
     assert version_of_options(tmp_path) != before
+
+
+GOOD = """title: Mine
+seeds: [0]
+partitioner: metis
+datasets: [cora]
+clients: [3]
+protocols: [fedlog_matched]
+rows: [{id: fedavg, method: fedavg, name: FedAvg}]
+panels: {a: {title: Seen, setting: seen_graph, probe: seen_graph}}
+"""
+
+
+@pytest.mark.usefixtures("_no_further_folders")
+def test_the_list_names_what_is_wrong_with_a_yaml_and_shows_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "own" / "table" / "mine"
+    folder.mkdir(parents=True)
+    written = {"1": GOOD, "2": "title: [", "3": GOOD.replace("cora]", "coraa]")}
+    written["4"] = GOOD.replace("name: FedAvg", "name: FedAvg, overrides: {method.rate: 1}")
+    for name, text in written.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    where = ["--config-dir", str(tmp_path / "own"), "--records", str(tmp_path / "r"), "--results", str(tmp_path / "x")]
+    assert table.main(["list", "mine", *where]) == 2
+    said = capsys.readouterr()
+    assert [line.split("|")[-2].strip() for line in said.out.splitlines()[2:]] == ["0 of 1"]
+    two, three, four = said.err.splitlines()
+    assert f"{folder / '2.yaml'} cannot be read" in two
+    assert f"{folder / '3.yaml'} cannot be used: datasets.0 is coraa" in three
+    assert "mine/4 cannot be run: method.rate does not exist" in four

@@ -82,35 +82,58 @@ def _can_run(wanted: Request) -> bool:
     return True
 
 
-def specs(table: str | None) -> dict[str, list[TableSpec]]:
+def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str, list[TableSpec]]:
     """Tables and figures by paper: one of them, all of one paper, or (None) all there are.
 
+    Args:
+        refused: Where it is given, what is wrong with a yaml of many is put there, and the others are returned.
+
     Raises:
-        UserError: No such table or paper.
+        UserError: No such table or paper, or its yaml describes no table.
     """
     wanted = [name for name in names() if table is None or name.partition("/")[0] == table]
     if table is None:
         read((group, name) for group in AXES for name, path in yaml_files(group).items() if conf_dir() in path.parents)
     found: dict[str, list[TableSpec]] = {}
-    for spec in map(load, wanted if table is None or table in papers() else [table]):
-        found.setdefault(spec.paper, []).append(spec)
+    for name in wanted if table is None or table in papers() else [table]:
+        try:
+            spec = load(name)
+        except UserError as error:
+            if refused is None or not wanted:
+                raise
+            refused.append(error)
+        else:
+            found.setdefault(spec.paper, []).append(spec)
     return found
 
 
-def plans(table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]]) -> dict[str, list[Plan]]:
-    """The runs of tables and figures by paper, as :func:`specs` names them.
+def plans(
+    table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]], refused: list[UserError]
+) -> dict[str, list[Plan]]:
+    """The runs of tables and figures by paper, as :func:`specs` names them and refuses some.
 
     Of all tables of a paper they are kept in the cache; not where others' yaml files, or code, could change them.
     """
 
     @lru_cache
     def pairs() -> dict[str, list[Pair]]:
-        return {paper: [pair for spec in own for pair in spec.by_protocol()] for paper, own in specs(table).items()}
+        named = specs(table, refused)
+        return {paper: [pair for spec in own for pair in spec.by_protocol()] for paper, own in named.items()}
+
+    ours_alone = folders() == [conf_dir()]
 
     def made(paper: str) -> list[dict[str, Any]]:
-        return [asdict(plan(*pair)) for pair in watched(pairs()[paper])]
+        found = []
+        for pair in watched(pairs()[paper]):
+            try:
+                found.append(asdict(plan(*pair)))
+            except UserError as error:
+                if ours_alone:  # nothing that is kept may lack a table
+                    raise
+                refused.append(UserError(f"{pair[0].name} cannot be run: {error}"))
+        return found
 
-    if table not in (None, *papers()) or folders() != [conf_dir()]:
+    if table not in (None, *papers()) or not ours_alone:
         return {paper: [Plan(**each) for each in made(paper)] for paper in pairs()}
     known = dict.fromkeys(name.partition("/")[0] for name in names()) if table is None else [table]
     now, place = version_of_options(conf_dir()), cache_folder()

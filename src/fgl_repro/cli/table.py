@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from fgl_repro.cli import completion, exit_status, request, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.folders import RECORDS, default_records
 from fgl_repro.runs.launchers.launcher import Launcher
@@ -239,7 +239,7 @@ def _missing(args: argparse.Namespace) -> int:
         if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
             print(request.command_of(config))
             left.append(science(chosen or config))
-        elif (record := archive.load(key)) is not None:
+        elif (record := archive.load(key)) is not None and not record.on_gpu:
             costs.learn(record.config, record.seconds["total"])  # what ran here counts, too
     known = [seconds for identity in left if (seconds := costs.of_like(identity)) is not None]
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
@@ -361,19 +361,23 @@ def _site(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows = []
-    for paper, plans in request.plans(args.table, _watched).items():
+    rows: list[list[str]] = []
+    refused: list[UserError] = []
+    for paper, plans in request.plans(args.table, _watched, refused).items():
         archive = request.folders_of(args).archive(paper)
         rows += [plan.line(archive) for plan in plans]
-    print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
-    return 0
+    if rows:
+        print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
+    for error in refused:
+        print(f"fgl-table: {sentence(error)}", file=sys.stderr)
+    return 2 if refused else 0
 
 
 def _check(args: argparse.Namespace) -> int:
     store, none_yet = request.folders_of(args).store, args.records == RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
-    for sentence in damaged:
-        print(f"fgl-table: {sentence}", file=sys.stderr)
+    for told in damaged:
+        print(f"fgl-table: {told}", file=sys.stderr)
     print(f"{len(store.files())} records in {args.records} and the packed files in {args.results}: ", end="")
     print(f"{len(damaged) or 'none'} damaged.")
     return 2 if damaged else 0

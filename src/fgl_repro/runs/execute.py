@@ -60,7 +60,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     validation = training.curves["validation"]
     note = note_of(config)
     record = Record(
-        **vars(note.changed(status="ok", versions=note.versions | gpu_of(device))),
+        **vars(note.changed(status="ok", versions=note.versions | gpu_of(device, config.runtime.deterministic))),
         data={"fingerprint": graph.fingerprint},
         partition=world.facts,
         world={

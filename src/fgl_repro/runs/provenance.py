@@ -36,11 +36,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-def gpu_of(device: Device) -> dict[str, str]:
-    """The GPU's name and its CUDA, as further versions: sums have another order there. Nothing for a CPU."""
+def gpu_of(device: Device, deterministic: bool) -> dict[str, str]:
+    """The GPU's name, its CUDA and whether sums were asked to have one order, as further versions.
+
+    Nothing for a CPU, where sums always have one.
+    """
     if device.type != "cuda":
         return {}
-    return {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
+    order = {"deterministic": str(deterministic).lower()}
+    return {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)} | order
 
 
 def text_of(config: Config) -> str:

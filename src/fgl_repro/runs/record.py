@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -277,6 +277,11 @@ class Record(Note):
                 yield f"its {name} are not all finite and zero or more"
         if not {"train", "total"} <= self.seconds.keys():
             yield "its seconds lack train or total"
+
+
+def on_cpus(records: Iterable[Record]) -> Iterator[Record]:
+    """The runs whose seconds and megabytes can be averaged: those of a GPU are of another kind."""
+    return (record for record in records if not record.on_gpu)
 
 
 def _written(parts: list[tuple[str, Any]]) -> dict[str, Any]:

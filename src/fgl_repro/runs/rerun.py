@@ -34,6 +34,7 @@ def config_of(record: Record) -> Config:
     config.protocol.name = "rerun"
     config.runtime.threads = record.threads
     config.runtime.device = "cuda" if record.on_gpu else "cpu"  # which of several is no matter
+    config.runtime.deterministic = record.versions.get("deterministic") == "true"  # of a GPU, where it matters
     config.paths.cache = str(cache_folder())
     if key_of(config) != record.key:
         raise UserError(

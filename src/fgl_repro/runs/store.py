@@ -24,7 +24,7 @@ from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
 from fgl_repro.runs import claims
 from fgl_repro.runs.progress import Costs
-from fgl_repro.runs.record import Note, Record
+from fgl_repro.runs.record import Note, Record, on_cpus
 
 PREFIX = 16  # hex digits of the key in a file name
 MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
@@ -156,7 +156,7 @@ class RecordStore:
     @property
     def costs(self) -> Costs:
         """What the finished runs took of a CPU."""
-        return Costs((run.config, run.seconds["total"]) for run in self.all(strict=False) if not run.on_gpu)
+        return Costs((run.config, run.seconds["total"]) for run in on_cpus(self.all(strict=False)))
 
     def check(self) -> list[str]:
         """One sentence for every damaged record, note, curves file and claim; nothing is touched."""
@@ -282,7 +282,7 @@ class Archive:
         """What the published runs took of a CPU; not those done here, or a page would hang on what else has run."""
         if self._took is not None:
             return Costs(self._took())
-        return Costs((run.config, run.seconds["total"]) for run in self._packed.values() if not run.on_gpu)
+        return Costs((run.config, run.seconds["total"]) for run in on_cpus(self._packed.values()))
 
     def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` here did not finish, or that a published one diverged; else None."""

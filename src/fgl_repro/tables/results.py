@@ -20,7 +20,7 @@ from fgl_repro.config import Config, key_of, keys_of, override, read, science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
-from fgl_repro.runs.record import DIVERGED, Record
+from fgl_repro.runs.record import DIVERGED, Record, on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import reference
 from fgl_repro.tables.entries import Cell, Panel
@@ -171,7 +171,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
     status, hours = _status(keys, len(found), best, source), None
     status = "no data" if status == "not run" and cell.dataset in spec.absent else status
     if status in ("partial", "not run"):
-        own = [record.seconds["total"] for _, record in found if not record.on_gpu]
+        own = [record.seconds["total"] for record in on_cpus(record for _, record in found)]
         each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
         hours = None if each is None else each * (len(keys) - len(found)) / 3600
     return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found), hours)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import Record, on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, place
@@ -67,9 +67,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
-    """Mean and std of a quantity over a cell's runs, on CPUs: a GPU's seconds and megabytes are of another kind."""
-    records = [record for record in common.recorded(spec, cell, protocol, source) if not record.on_gpu]
-    found = [QUANTITIES[quantity](record) for record in records]
+    """Mean and std of a quantity over a cell's runs on CPUs."""
+    found = [QUANTITIES[quantity](record) for record in on_cpus(common.recorded(spec, cell, protocol, source))]
     return common.stat([value for value in found if value is not None])
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.fl.metrics import Metric
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import Record, on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, place, spelled
@@ -107,7 +107,7 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
         records = common.recorded(spec, cell, protocol, source)
-        found = common.stat([record.seconds["train"] for record in records if not record.on_gpu])
+        found = common.stat([record.seconds["train"] for record in on_cpus(records)])
         rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
         each = None if found is None else 1000 * found.mean / rounds
         where = f"{spelled(cell.dataset)} {cell.clients}"

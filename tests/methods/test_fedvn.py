@@ -260,6 +260,27 @@ def test_decoupling_is_that_of_the_correlation_matrix_and_still_at_zero() -> Non
     assert correlation(apart.unsqueeze(0)).item() == pytest.approx(1 / 4, abs=1e-5)
 
 
+def test_a_single_virtual_node_is_not_moved_by_the_decoupling_loss() -> None:
+    """However short it is: what rounding leaves of a gradient of 0 would be divided by its length."""
+    single = (1e-6 * torch.randn(3, 1, 6)).requires_grad_()
+    assert torch.equal(correlation(single), torch.ones(3))
+    assert not correlation(single).requires_grad
+
+
+def test_without_a_generator_the_decoupling_loss_alone_parts_what_dropout_told_apart() -> None:
+    """So the row without generator is not that of a single virtual node, as the equations have it (Table 2)."""
+    apart = {}
+    for weight in (0.0, 0.1):
+        config = config_of_graphs("fedvn", "release", **{"method.generator": False, "method.decoupling": weight})
+        clients, method = make_clients(worlds.of_graphs(worlds.graph_set()), config), config.method
+        state = method.state(clients)
+        for number in range(5):
+            method.fit(clients, state, number, 1)
+        virtual = clients.params["Q1"].detach()
+        apart[weight] = ((virtual - virtual[:, :1]).norm() / virtual.norm()).item()
+    assert apart[0.0] < 1e-3 < 0.1 < apart[0.1]
+
+
 def test_as_many_parameters_as_the_released_network() -> None:
     net = VirtualGIN(1, 3)
     sizes = {name: value.numel() for name, value in net.init(torch.Generator()).items()}

@@ -170,6 +170,14 @@ def test_between_shares_neither_first_map_nor_classifier_and_looks_at_nothing_el
     assert set(method.aggregate(clients, state, up).tensors()) == set(up.weights)
 
 
+def test_between_shares_a_layer_whose_number_ends_like_the_first() -> None:
+    config = config_of_graphs("gcflplus", "release", **{"method.shared": "between", "model.layers": 11})
+    clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
+    shared = set(config.method.sent(clients))
+    assert {"W11", "bond11", "inner_W11"} <= shared
+    assert shared.isdisjoint({"W1", "b1", "W13", "W14"})
+
+
 def test_between_is_refused_where_nothing_lies_between(world: World) -> None:
     config = make_config("gcfl", "release", **{"method.shared": "between"})
     config.model = registry.option("model", "gcn2")(hidden=8, dropout=0.0)

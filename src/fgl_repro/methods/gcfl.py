@@ -19,8 +19,9 @@ Variants: as FedAvg's, uniform mean (release) or by training units (paper).
 Known differences from its code: that asks for ||mean|| < 0.05 and max > 0.1, fitted to 24,960 shared parameters and
 Adam at 0.001. Norms of updates grow with both, and a GCN of 10^5 parameters at 0.01 never comes near: it would be
 FedAvg. ``ratio`` keeps what both bounds imply at any scale, ||mean|| < 0.5 max; the code's other presets have 0.1 to
-0.5. What FED-PUB ran is unknown, and what FedVN, in whose Table 1 GCFL+ stands. GCFL+ takes the same ``ratio``; of its
-code's two signals only the default is here, not the norms of updates.
+0.56. Accuracies are the protocol's, not a client's best over the models of all clusters, as there. What FED-PUB ran is
+unknown, and what FedVN, in whose Table 1 GCFL+ stands. GCFL+ takes the same ``ratio``; of its code's two signals only
+the default is here, not the norms of updates.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class GCFL(FedAvg[State]):
         """
         if self.shared == "all":
             return clients.params
-        found = {name: value for name, value in base(clients).items() if not name.endswith("1")}
+        layers = {name: name[len(name.rstrip("0123456789")) :] for name in base(clients)}
+        found = {name: clients.params[name] for name, layer in layers.items() if layer != "1"}
         if not found:
             raise UserError("method.shared=between leaves nothing to share of two layers: give a deeper model, or gin.")
         return found

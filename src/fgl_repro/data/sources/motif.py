@@ -3,6 +3,7 @@
 Gui et al., "GOOD: A Graph Out-of-Distribution Benchmark" (NeurIPS 2022), after Wu et al., "Discovering Invariant
 Rationales for Graph Neural Networks" (ICLR 2022). Drawn here by the benchmark's rule and in its order of draws, under
 its default seed; each build of the benchmark first draws a data set without shift, whose draws are made here too.
+They are FedVN's graphs if its data, which cannot be had, came of that seed; else others of the same distribution.
 """
 
 from __future__ import annotations

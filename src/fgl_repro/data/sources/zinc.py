@@ -169,9 +169,11 @@ def molecule_set(name: str, molecules: Sequence[Molecule], environment: np.ndarr
 
 def _atom(atom: Any) -> tuple[int, ...]:
     """The nine categories of an atom."""
+    if (chiral := int(atom.GetChiralTag())) >= FIELDS[1]:
+        raise ValueError(f"{atom.GetChiralTag()} is no chirality of an atom that the features know")
     return (
         atom.GetAtomicNum(),
-        int(atom.GetChiralTag()),
+        chiral,
         atom.GetTotalDegree(),
         atom.GetFormalCharge() + CHARGE,
         atom.GetTotalNumHs(),

@@ -18,17 +18,20 @@ Variants:
              width and enters after the map of features; s_local is the mean over the batch before, kept from round to
              round, and at first all one half.
     paper    the message is added after the layer (equation 5); Q has the features' width and is mapped as they are,
-             with the bias, so that it has something to say while it is 0; s_local is the mean over all training graphs
-             of the client, taken before its epochs. Where features are one number (Motif) a row of Q has no spread:
-             L_V is 0 there and ``decoupling`` without effect; with three (CMNIST) it cannot fall below one half.
+             with the bias where that map has one (molecules, whose features are categories, have none), so that it
+             has something to say while it is 0; s_local is the mean over all training graphs of the client, taken
+             before its epochs. Where features are one number (Motif) a row of Q has no spread: L_V is 0 there and
+             ``decoupling`` without effect; with three (CMNIST) it cannot fall below one half.
     Each of the three can be had alone, by ``message``, ``width`` and ``local``.
     In both s_global is constant and the same for all virtual nodes, as the paper allows; its length says nothing.
 
-Known differences: without a generator all links weigh 1 / M, so that the virtual nodes act as a single one ("w/o g" of
-Table 2, which the released code does not have). A generator without dropout and batch statistics of the graphs at hand
-answer when models are tested, as in the code, 32 of them together: in the order of their numbers here, as drawn there,
-so that a test graph has other batch mates. Nodes of one graph have no graphs around them to be joined to: hence no
-variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
+Known differences: without a generator all links weigh 1 / M ("w/o g" of Table 2, which the released code does not have).
+By the equations M such nodes are a single one; in a run dropout tells them apart, and L_V, whose gradient grows with one
+over their length, drives them on: ``nodes=1`` is the single one itself. A generator without dropout and batch statistics
+of the graphs at hand answer when models are tested, as in the code, 32 of them together: in the order of their numbers
+here, as drawn there, so that a test graph has other batch mates (as with every method on a GIN). All tensors have the
+protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph have no graphs around
+them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
 Motif/Basis; the paper searches them for each data set and prints none. The last digit of its initial weights is worth
 as much as a seed (``scripts/last_digit.py``).
 """
@@ -217,7 +220,12 @@ def contrastive(totals: Tensor, local: Tensor, tau: float) -> Tensor:
 
 
 def correlation(virtual: Tensor) -> Tensor:
-    """L_V, equation 7, ``[K]`` from ``[K, M, D]``; 0, without gradient, where all virtual nodes are 0."""
+    """L_V, equation 7, ``[K]`` from ``[K, M, D]``; 0, without gradient, where all virtual nodes are 0.
+
+    A single node is correlated with itself alone: 1, without the gradient that rounding would leave of it.
+    """
+    if virtual.shape[1] == 1:
+        return virtual.new_ones(len(virtual))
     centred = virtual - virtual.mean(2, keepdim=True)
     unit = torch.nn.functional.normalize(centred, dim=2)
     return torch.bmm(unit, unit.transpose(1, 2)).square().mean((1, 2))

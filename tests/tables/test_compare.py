@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import agreement, compare, reference
 from fgl_repro.tables import results as tables
@@ -15,6 +17,8 @@ from fgl_repro.tables.load import load
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Stat
 from support import helpers
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_reference_is_read_as_printed() -> None:
@@ -185,3 +189,29 @@ def test_tau_is_the_median_over_columns_each_of_one_number_of_clients() -> None:
         for theirs, ours in pairs
     ]
     assert compare.shares(lines)["tau"] == "+1.00"
+
+
+@pytest.mark.parametrize(
+    "kept", [{"datasets": ["pubmed"]}, {"methods": ["fedavg", "fedlog"]}, {"clients": [10]}], ids=str
+)
+def test_a_verdict_is_the_same_in_a_part_as_in_the_whole_table(kept: dict[str, list[Any]], tmp_path: Path) -> None:
+    """Which cells differ is decided among all of them; PubMed by itself would be called otherwise."""
+    spec = load("fedlog/2").under("fedlog_matched")
+    archive = RunFolders(tmp_path / "records", RESULTS).archive("fedlog")
+    whole = compare.verdicts_of(tables.fill(spec, "fedlog_matched", archive), "best")
+    part = tables.fill(spec.narrow(**kept), "fedlog_matched", archive)
+    assert 0 < len(part.results) < len(whole)
+    assert compare.verdicts_of(part, "best") == {cell: whole[cell] for cell in part.results}
+    again = compare.verdicts_of(part.narrowed(part.spec.narrow(clients=[10])), "best")
+    assert again == {cell: whole[cell] for cell in again}
+    alone = compare.verdicts_of(replace(part, whole={}), "best")
+    assert (alone != compare.verdicts_of(part, "best")) == ("datasets" in kept), "PubMed's cells among themselves"
+
+
+def test_verdicts_of_some_seeds_are_decided_among_all_cells_with_these_seeds(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog_matched")
+    archive = RunFolders(tmp_path / "records", RESULTS).archive("fedlog")
+    few = compare.verdicts_of(tables.fill(spec.narrow(seeds=[0, 1]), "fedlog_matched", archive), "best")
+    part = tables.fill(spec.narrow(seeds=[0, 1], datasets=["cora"]), "fedlog_matched", archive)
+    assert {found.wanted for found in part.results.values()} == {2}
+    assert compare.verdicts_of(part, "best") == {cell: few[cell] for cell in part.results}

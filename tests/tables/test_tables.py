@@ -106,6 +106,24 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     assert shown == ["85.00 ± 7.07 [2 of 3]", "failed", "OOM", "no rows"]
 
 
+def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store: RecordStore) -> None:
+    """Else a mean over those that survived would look as if the others were still to run."""
+    some, gone = cell(spec, "local"), cell(spec, "fedpub")
+    for where, seeds in ((some, [0.8, None, 0.9]), (gone, [0.7, None, None])):
+        put(spec, store, where, seeds)
+    for where, seed, status in ((some, 1, "diverged"), (gone, 1, "diverged"), (gone, 2, "oom")):
+        store.save_failed(note_of(spec.config(where, "fedlog", seed)).changed(status=status))
+    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    shown = [tables.cell_text(table.results[c], "best", "percent") for c in (some, gone)]
+    assert shown == ["85.00 ± 7.07 [2 of 3, 1 diverged]", "70.00 [1 of 3, 1 OOM, 1 diverged]"]
+    assert table.results[some].hours is None, "what diverged would do so again"
+    each = helpers.record(spec.config(some, "fedlog", 0)).seconds["total"]
+    assert table.results[gone].hours == pytest.approx(each / 3600), "what had no memory may have more"
+    assert "85.00 ± 7.07 (2, 1 diverged)" in compare.screen(table)
+    assert "[2 of 3, 1 diverged]" in accuracy.markdown(table)
+    assert "| 2, 1 diverged" in compare.markdown(table).replace("  ", "")
+
+
 def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> None:
     table = tables.fill(spec, "fedlog", Archive(store, {}))
     assert {r.status for r in table.results.values()} == {"not run"}

@@ -36,12 +36,13 @@ CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 
 def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
     """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
-    found = {}
-    for cell, result in table.results.items():
+    found: dict[Cell, Evidence] = {}
+    for cell, result in (table.whole or table.results).items():
         guessed = cell.dataset in NAMES and table.spec.metric_of(cell.panel) == ACCURACY
         chance = 1 / facts(cell.dataset).classes if guessed else 0.0
         found[cell] = evidence(reference.of(cell), result.at(selection), table.ddof, chance)
-    return dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
+    decided = dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
+    return {cell: decided[cell] for cell in table.results}
 
 
 def speaking(table: Grid) -> set[Cell]:
@@ -147,7 +148,7 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVer
         result = table.results[cell]
         ours, status = result.at(selection), result.status
         blank = {"oom": "OOM"}.get(status, "" if panel.reference else status)
-        text = f"{number(ours, form)} ({ours.n})" if ours else blank
+        text = f"{number(ours, form)} ({', '.join(filter(None, (str(ours.n), result.lost)))})" if ours else blank
         text = " ".join(filter(None, (text, result.to_run)))
         gap, half, *words = _beside(table, cell, selection, found[cell])
         if status not in ("complete", "partial"):
@@ -265,7 +266,7 @@ def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, CellVerdicts]) -> 
         line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
         for selection in ROUND_NAMES:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
-        seeds = str(result.best.n if result.best else 0)
+        seeds = ", ".join(filter(None, (str(result.best.n if result.best else 0), result.lost)))
         body.append([*line, " ".join(filter(None, (seeds, result.to_run)))])
     rest = ["diff", "interval", "verdict", "old rule"]
     both = [[f"ours, {selection}{table.dagger(selection)}", *rest] for selection in ROUND_NAMES]

@@ -32,7 +32,7 @@ from fgl_repro.tables.swept import with_lines
 T = TypeVar("T")
 
 PAPER = "_paper.yaml"
-GIVEN = ("path", "display", "added_rows", "lines", "line")
+GIVEN = ("path", "display", "added_rows", "lines", "line", "whole")
 """What a table and its rows have from their place, their paper and the command line."""
 KINDS = "fgl_repro.tables.kinds"
 PARTS: dict[Any, type[Any]] = {"rows": Row, "panels": Panel, "reference": Printed}

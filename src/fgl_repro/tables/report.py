@@ -11,6 +11,7 @@ from fgl_repro.config import science
 from fgl_repro.core.files import write_atomic
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
+from fgl_repro.runs.record import on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import agreement, compare, reference, results, verdict
 from fgl_repro.tables.added import compares_methods
@@ -315,17 +316,16 @@ def _time(filled: Sequence[Grid], source: Source) -> str:
         groups.setdefault((table.protocol, frozenset(needed)), []).append(table.spec.table)
     body = []
     for (protocol, keys), names in groups.items():
-        records = {key: source.load(key) for key in sorted(keys)}
-        known = {key: record.seconds["total"] for key, record in records.items() if record is not None}
-        measured = ((configs[key], seconds) for key, seconds in known.items())
-        costs = Costs(measured)
-        hours = sum(known[key] if key in known else costs.seconds(configs[key]) for key in records) / 3600
-        about = "" if len(known) == len(keys) else "about "
-        line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(known)} of {len(keys)}"]
+        done = [record for key in sorted(keys) if (record := source.load(key)) is not None]
+        timed = {run.key: run.seconds["total"] for run in on_cpus(done)}
+        costs = Costs((configs[key], seconds) for key, seconds in timed.items())
+        hours = sum(timed[key] if key in timed else costs.seconds(configs[key]) for key in sorted(keys)) / 3600
+        about = "" if len(timed) == len(keys) else "about "
+        line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(done)} of {len(keys)}"]
         body.append([*line, f"{about}{hours:.1f}", f"{about}{hours / CORES:.1f}"])
     heads = ["table", "protocol", "runs recorded", "hours, one core", f"hours, {CORES} cores"]
     told = (
-        "Sum of the seconds in the records, a run on one core; runs still to do (`about`) as long as those most alike. "
-        "Tuning candidates are counted."
+        "Sum of the seconds in the records, a run on one core; runs still to do, or done by a GPU (`about`), as long "
+        "as those most alike. Tuning candidates are counted."
     )
     return f"{told}\n\n{grid_text(heads, body, numbers_from=2)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -64,6 +65,7 @@ class Result:
         keys: Runs behind the number, first eight digits, in the order of seeds.
         hours: What the missing seeds would take on one core, by the seeds that are there or published runs of the same
             method, variant, data set and number of clients; None where none is missing or nothing like it ever ran.
+        lost: Which of the missing seeds ran and came to nothing, ``1 diverged``, where others have a number.
     """
 
     best: Stat | None
@@ -73,6 +75,7 @@ class Result:
     chosen: str
     keys: tuple[str, ...]
     hours: float | None = None
+    lost: str = ""
 
     @property
     def to_run(self) -> str:
@@ -96,6 +99,7 @@ class Grid:
         fitted: The protocol's own, see :class:`fgl_repro.fl.protocol.Protocol`.
         redraw: Whether the runs of a cell are draws of splits as well as of seeds.
         tested: Whether test rows select the round.
+        whole: All results of the table that it is a part of, among which verdicts are decided; empty: its own.
     """
 
     spec: TableSpec
@@ -106,6 +110,7 @@ class Grid:
     fitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     redraw: bool = False
     tested: bool = False
+    whole: Mapping[Cell, Result] = field(default_factory=dict)
 
     def round_name(self, selection: Selection | str) -> str:
         """One of the two rounds in words."""
@@ -117,7 +122,8 @@ class Grid:
 
     def narrowed(self, part: TableSpec) -> Grid:
         """Keep the numbers of ``part``, which comes from ``spec.narrow``; seeds stay those of the table."""
-        return replace(self, spec=part, results={cell: self.results[cell] for cell in part.cells()})
+        kept = {cell: self.results[cell] for cell in part.cells()}
+        return replace(self, spec=part, results=kept, whole=self.whole or self.results)
 
 
 def round_name(selection: str, tested: bool) -> str:
@@ -168,26 +174,32 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
         return stat([measured(r, cell.panel.probe, selection, spec.metric_of(cell.panel)) for _, r in found], ddof)
 
     best, last = over_seeds("best"), over_seeds("last")
-    status, hours = _status(keys, len(found), best, source), None
+    known = tuple(key for key, _ in found)
+    ended = Counter(note.status for key in keys if key not in known and (note := source.load_failed(key)) is not None)
+    status, hours = _status(len(keys), len(found), best, ended), None
     status = "no data" if status == "not run" and cell.dataset in spec.absent else status
     if status in ("partial", "not run"):
         own = [record.seconds["total"] for record in on_cpus(record for _, record in found)]
         each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
-        hours = None if each is None else each * (len(keys) - len(found)) / 3600
-    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key, _ in found), hours)
+        left = len(keys) - len(found) - ended[DIVERGED]  # which would diverge again
+        hours = each * left / 3600 if left and each is not None else None
+    lost = ", ".join(f"{ended[name]} {word}" for name, word in NO_RESULT.items() if ended[name] and found)
+    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key in known), hours, lost)
 
 
-def _status(keys: list[str], found: int, best: Stat | None, source: Source) -> str:
-    if found == len(keys):
+def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]) -> str:
+    """``ended``: how many runs that have no result ended how."""
+    if found == wanted:
         return "complete" if best is not None else "empty"
     if found:
         return "partial"
-    notes = {note.status for key in keys if (note := source.load_failed(key)) is not None}
-    return next((status for status in NO_RESULT if status in notes), "not run")
+    return next((status for status in NO_RESULT if ended.get(status)), "not run")
 
 
 def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
-    """The whole table from whatever records there are."""
+    """The table, or a part of one, from whatever records there are."""
+    if spec.whole is not None:
+        return fill(spec.whole, protocol, source).narrowed(spec)
     if not (spec.rows and spec.panels):
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
     _compose(spec, protocol)
@@ -279,7 +291,8 @@ def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> 
         return "no rows"
     value = found.at(selection)
     text = number(value, form)
-    few = f"[{value.n} of {found.wanted}]" if value is not None and value.n < found.wanted else ""
+    counts = ", ".join(filter(None, (f"{value.n} of {found.wanted}" if value else "", found.lost)))
+    few = f"[{counts}]" if value is not None and value.n < found.wanted else ""
     return " ".join(filter(None, (text, few, found.to_run if costs else "")))
 
 

@@ -47,6 +47,7 @@ class TableSpec(Entries):
             unless they are what a table is narrowed to.
         added_rows: Ids of rows that a user has added, see :mod:`fgl_repro.tables.added`.
         repeats: A table of the same paper with whose printed numbers it compares other runs: these numbers count there.
+        whole: The table that it is a part of, with the seeds of the part; None for a whole one.
     """
 
     path: Path
@@ -75,6 +76,7 @@ class TableSpec(Entries):
     absent: dict[str, str] = field(default_factory=dict, hash=False)
     added_rows: tuple[str, ...] = ()
     repeats: str = ""
+    whole: TableSpec | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -238,14 +240,15 @@ class TableSpec(Entries):
             for item in wanted:
                 if item not in has:
                     raise UserError(f"{self.name} has no {axis} {item}: choose from {', '.join(map(str, has))}.")
-        return replace(
-            self,
+        absent = {d: reason for d, reason in self.absent.items() if not datasets}
+        whole = replace(self, seeds=tuple(s for s in self.seeds if not seeds or s in seeds), absent=absent)
+        part = replace(
+            whole,
             datasets=tuple(d for d in self.datasets if not datasets or d in datasets),
             clients=tuple(k for k in self.clients if not clients or k in clients),
-            seeds=tuple(s for s in self.seeds if not seeds or s in seeds),
             rows=tuple(r for r in self.rows if not methods or {r.method, r.id, r.line} & {*methods}),
-            absent={d: reason for d, reason in self.absent.items() if not datasets},
         )
+        return part if part == whole else replace(part, whole=whole)
 
     def smoke(self) -> TableSpec:
         """Two rounds of one seed for the first data set and client count: does everything work?
@@ -258,7 +261,8 @@ class TableSpec(Entries):
             return replace(row, overrides={"protocol.rounds": 2, **quick, **row.overrides})
 
         rows = tuple(map(short, self.rows))
-        return replace(self, rows=rows, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])
+        corner = replace(self, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])
+        return replace(corner, rows=rows, whole=None)
 
 
 def _setting(option: str) -> Setting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,32 @@ def test_a_table_without_curves_does_its_runs_again(
     capsys.readouterr()
     assert call(tmp_path, "missing", "table6", "--methods", "fedavg") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_for(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg")
+    assert call(tmp_path, "run", "table6", *corner) == 0
+    assert call(tmp_path, "publish", "table6", "--only-records") == 0
+    folders = RunFolders(tmp_path / "records", tmp_path / "results")
+    first, second, _ = folders.store.all()
+    other = replace(first.metrics["seen_graph"]["best"], macro=0.125)
+    changed = first.changed(metrics=first.metrics | {"seen_graph": first.metrics["seen_graph"] | {"best": other}})
+    changed = changed.changed(written="2026-01-01T00:00:00+00:00")
+    folders.store.save(changed, {name: [0.5] for name in first.metrics})
+    folders.store.save(later := second.changed(written="2026-01-01T00:00:00+00:00"))  # the same numbers again
+    capsys.readouterr()
+    assert call(tmp_path, "publish", "table6", "--only-records") == 0
+    assert f"1 runs that are published ran again here with other numbers ({first.key[:8]})" in capsys.readouterr().err
+    runs, rounds, _ = folders.published("fedlog")
+    assert (runs[first.key], runs[second.key]) == (first, later)
+    assert len(rounds[first.key]) > 2
+    assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
+    assert capsys.readouterr().err == ""
+    runs, rounds, _ = folders.published("fedlog")
+    assert runs[first.key] == changed
+    assert rounds[first.key] == {"round": [0.0]} | {name: [0.5] for name in first.metrics}
 
 
 def test_a_published_run_without_curves_is_done_where_one_of_several_tables_needs_them(

@@ -73,9 +73,19 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
         record = store.load(key)
         assert record is not None
         other.save(record)
-    assert curves.unpack(path, other) == 2
+    runs = {record.key: record for record in store.all()}
+    assert curves.unpack(path, other, runs) == 2
     assert other._beside(keys[0], "curves.csv").read_text() == store._beside(keys[0], "curves.csv").read_text()
-    assert curves.unpack(path, other) == 0
+    assert curves.unpack(path, other, runs) == 0
+    again = runs[keys[0]].changed(written="2026-01-01T00:00:00+00:00")
+    other.save(again, {"round": [0], "validation": [0.25]})
+    assert curves.unpack(path, other, runs) == 0, "a run that was done again here has curves of its own"
+    here = Archive(other, runs, curves.read_packed(path))
+    assert here.curves(keys[0]) == {"round": [0.0], "validation": [0.25]}
+    assert here.curves(keys[1]) == store.curves(keys[1])
+    assert not here.enough(keys[0], "all")
+    assert curves.pack({keys[0]: here.curves(keys[0])}, path, dropped=[keys[0]]) == 3
+    assert curves.read_packed(path)[keys[0]] == here.curves(keys[0])
     path.unlink()
     curves.pack({key: store.curves(key) for key in reversed(keys)}, path)
     assert path.read_bytes() == text

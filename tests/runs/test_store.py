@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
+from fgl_repro.config import digest
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.record import OtherVersionError
+from fgl_repro.runs.store import Archive, RecordStore
 from support import helpers
 from support.helpers import dead_pid, some
 
@@ -149,6 +152,25 @@ def test_wrong_file_name_and_format(store: RecordStore) -> None:
     store.save(first.changed(format=99))
     with pytest.raises(UserError, match="format 99"):
         store.load(first.key)
+
+
+@pytest.mark.parametrize("news", [{"format": 99}, {"later": 1}], ids=["format", "part"])
+def test_a_record_of_another_version_stays_where_it_is(store: RecordStore, news: dict[str, int]) -> None:
+    """Two checkouts may share a folder: the older one must not take the other's runs for damaged ones."""
+    good, other = some(2)
+    store.save(good)
+    path = store.save(other)
+    content = {name: value for name, value in (other.as_json() | news).items() if name != "checksum"}
+    text = json.dumps(content | {"checksum": digest(content)})
+    path.write_text(text)
+    for read in (store.load, store.recover, Archive(store, {}, lenient=True).load):
+        with pytest.raises(OtherVersionError, match=r"of another version .* give this one another folder"):
+            read(other.key)
+    assert path.read_text() == text
+    assert list(store.all(strict=False)) == [good]
+    assert len(store.check()) == 1
+    path.write_text(text.replace('"status": "ok"', '"status": "no"'))
+    assert store.recover(other.key) is None, "without a checksum that fits nobody can tell it from damage"
 
 
 def test_leftovers_of_a_kill_are_ignored(store: RecordStore) -> None:

@@ -11,18 +11,17 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import completion, exit_status, request, site, to_wandb
+from fgl_repro.cli import completion, exit_status, publish, request, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
-from fgl_repro.runs import curves, packed, tuning
+from fgl_repro.runs import packed, tuning
 from fgl_repro.runs.folders import RECORDS, default_records
 from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import label, run_all
-from fgl_repro.tables import artifact, findings, latex, load, report, results
+from fgl_repro.tables import artifact, latex, load, report, results
 from fgl_repro.tables.request import NARROWED, Request
-from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
 Command = Callable[[argparse.Namespace], int]
@@ -110,8 +109,10 @@ def _parser() -> argparse.ArgumentParser:
     board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
     board.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
-    publish = add("publish", _publish, help)
-    publish.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
+    packing = add("publish", _publish, help)
+    packing.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
+    help = "take what ran again here with other numbers in place of the published runs"
+    packing.add_argument("--replace", action="store_true", help=help)
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
     condense = add("report", _report, "condense every table and protocol of each paper into a page")
     for sub in (run, compare, condense, board):
@@ -121,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     folder(web, "--tables", Path("tables"), "your own tables, which have pages, too")
     folder(web, "--guides", Path("docs"), "markdown files of the guides")
     listing = add("list", _list, "tables and figures, and how much of them is recorded")
-    for sub in (publish, unpack, listing, web):
+    for sub in (packing, unpack, listing, web):
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     completion.add(commands, "fgl-table").set_defaults(command=_completion, config_dir=None)
@@ -276,74 +277,16 @@ def _dashboard(args: argparse.Namespace) -> int:
 
 
 def _publish(args: argparse.Namespace) -> int:
-    wanted = request.specs(args.table)
-    for paper in wanted:
-        request.of_ours(paper)
-    for paper, specs in wanted.items():
-        _pack(args, paper, specs)
-        if args.only_records:
-            continue
-        filled = _filled(paper, archive := request.folders_of(args).packed_alone(paper))
-        names = {spec.name for spec in specs}
-        _refuse_blanks(args, filled)
-        for item in (item for item in filled if item.spec.name in names and item.has_numbers):
-            artifact.write(item, args.results / item.place)
-        print(f"Written to {report.write(paper, filled, args.results / paper, archive)}.")
-    for path in [] if args.only_records else findings.write_all(args.results):
-        print(f"Written to {path}.")
-    return 0
-
-
-def _refuse_blanks(args: argparse.Namespace, filled: Sequence[artifact.Artifact]) -> None:
-    """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
-    for item in filled:
-        count = artifact.blanked(item, args.results / item.place)
-        if count:
-            path = args.results / item.place / f"{item.spec.stem}.csv"
-            raise UserError(
-                f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
-                "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "
-                "and publish again; if the numbers are gone for good, delete that file first."
-            )
-
-
-def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
-    """Add the local records of tables to the published ones of their paper."""
-    folders = request.folders_of(args)
-    store, (runs, rounds, diverged) = folders.store, folders.packed(paper)
-    known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
-    needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
-    keys = sorted({key for _, part in needed for key in part})
-    done = {key: r for key in keys if (r := store.load(key)) is not None}
-    print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
-    lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
-    if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
-        print(f"{diverged} holds {count} runs that diverged.")
-    drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
-    kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
-    count = curves.pack({key: store.curves(key) for key in kept}, rounds)
-    if count:
-        print(f"{rounds} holds the curves of {count} runs.")
-
-
-def _filled(paper: str, archive: Archive) -> list[artifact.Artifact]:
-    """Every table and figure of a paper under every protocol."""
-    wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
-    return [artifact.make(spec, protocol, archive) for spec, protocol in _watched(wanted)]
+    return publish.publish(args, _watched)
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    folders = request.folders_of(args)
-    for paper in request.specs(args.table):
-        runs, rounds, _ = folders.packed(paper)
-        print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
-        curves.unpack(rounds, folders.store)
-    return 0
+    return publish.unpack(args)
 
 
 def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
-        filled = _filled(paper, archive := request.folders_of(args).archive(paper))
+        filled = publish.filled(paper, archive := request.folders_of(args).archive(paper), _watched)
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
     return 0
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import read_sealed, write_sealed
+from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 
 Columns = dict[str, list[float | None]]
@@ -34,13 +35,13 @@ def read_packed(path: Path) -> dict[str, Columns]:
     return {key: {n: v for n, v in columns.items() if any(x is not None for x in v)} for key, columns in found.items()}
 
 
-def pack(curves: Mapping[str, Columns], path: Path) -> int:
+def pack(curves: Mapping[str, Columns], path: Path, dropped: Collection[str] = ()) -> int:
     """Merge curves, by key, into a packed file, new ones replacing old ones; returns the runs it holds.
 
-    Packed curves that have more columns than the new ones stay. The same curves give the same bytes. No file is
-    written for no curves.
+    Packed curves that have more columns than the new ones stay, but those of the keys ``dropped``, which are of other
+    runs. The same curves give the same bytes. No file is written for no curves.
     """
-    held = read_packed(path)
+    held = {key: columns for key, columns in read_packed(path).items() if key not in dropped}
     held |= {key: columns for key, columns in curves.items() if len(columns) >= max(1, len(held.get(key, {})))}
     if not held:
         return 0
@@ -58,12 +59,13 @@ def pack(curves: Mapping[str, Columns], path: Path) -> int:
     return len(held)
 
 
-def unpack(path: Path, store: RecordStore) -> int:
-    """Give the recorded runs of ``store`` the packed curves they lack; returns how many got some."""
+def unpack(path: Path, store: RecordStore, runs: Mapping[str, Record]) -> int:
+    """Give the records of ``store`` that are the packed ``runs`` the curves they lack; returns how many got some."""
     count = 0
     for key, columns in read_packed(path).items():
         record = store.load(key)
-        if record is not None and len(columns) > len(store.curves(key)):
+        same = record is not None and key in runs and record.written == runs[key].written
+        if record is not None and same and len(columns) > len(store.curves(key)):
             store.save(record, columns | {"round": [int(number or 0) for number in columns["round"]]})
             count += 1
     return count

@@ -155,6 +155,12 @@ def pack(records: Iterable[Record], path: Path) -> int:
     return _write([_row(record, probes) for record in held.values()], path)
 
 
+def differing(records: Iterable[Record], held: Mapping[str, Record]) -> list[Record]:
+    """The runs that ``held`` has with other numbers, or another selected round, under the same key."""
+    known = ((record, held[record.key]) for record in records if record.key in held)
+    return [new for new, old in known if (new.metrics, new.selection) != (old.metrics, old.selection)]
+
+
 def pack_diverged(notes: Iterable[Note], path: Path, runs: Collection[str]) -> int:
     """Merge notes of runs that diverged into a packed CSV, without those of keys in ``runs``; no file without any."""
     held = dict(PackedDiverged(path)) | {note.key: note for note in notes}

@@ -34,6 +34,10 @@ DIVERGED = "diverged"
 ROUNDING = 1e-5
 
 
+class OtherVersionError(UserError):
+    """A whole record, by its checksum, that another version of this software wrote: it is no damage to set aside."""
+
+
 class _Strict:
     """Every part is of its declared type, no part is missing and none is more, where Pydantic reads it."""
 
@@ -139,21 +143,27 @@ class Note(_Strict):
         """The note or record that ``as_json`` wrote.
 
         Raises:
+            OtherVersionError: It is whole and has a format, or parts, that this version does not know.
             UserError: It says what is wrong with ``content``, as a clause without a full stop.
         """
         if not isinstance(content, dict):
             raise UserError("it is no mapping")
-        if content.get("format") not in (1, FORMAT):
-            raise UserError(f"it has format {content.get('format')}, this version reads 1 and {FORMAT}")
         content = dict(content)
         checksum = content.pop("checksum", None)
-        if checksum != (digest(content) if content["format"] > 1 else None):
+        sealed = checksum is not None and checksum == digest(content)
+        if content.get("format") not in (1, FORMAT):
+            what = f"it has format {content.get('format')}, this version reads 1 and {FORMAT}"
+            raise OtherVersionError(what) if sealed else UserError(what)
+        if (checksum is not None) != (content["format"] > 1) or (checksum is not None and not sealed):
             raise UserError("its checksum is not that of its content")
         from pydantic import ValidationError
 
         try:
             found: Self = cls._reader().validate_json(json.dumps(content))
         except ValidationError as error:
+            unknown = [each for each in error.errors() if each["type"] == "unexpected_keyword_argument"]
+            if sealed and len(unknown) == error.error_count():
+                raise OtherVersionError(_clause(unknown[0])) from None
             raise UserError(_clause(error.errors()[0])) from None
         for problem in found.problems():
             raise UserError(problem)
@@ -294,5 +304,5 @@ def _clause(first: ErrorDetails) -> str:
     if first["type"] == "missing":
         return f"{f'its {above[-1]}' if above else 'it'} has no {name}"
     if first["type"] == "unexpected_keyword_argument":
-        return f"{f'its {above[-1]}' if above else 'it'} has a part {name} that no run writes"
+        return f"{f'its {above[-1]}' if above else 'it'} has a part {name} that no run of this version writes"
     return f"its {name} is {type(first['input']).__name__} where {first['type'].removesuffix('_type')} belongs"

@@ -24,7 +24,7 @@ from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
 from fgl_repro.runs import claims
 from fgl_repro.runs.progress import Costs
-from fgl_repro.runs.record import Note, Record, on_cpus
+from fgl_repro.runs.record import Note, OtherVersionError, Record, on_cpus
 
 PREFIX = 16  # hex digits of the key in a file name
 MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
@@ -37,6 +37,7 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
     """The note or record in ``path``.
 
     Raises:
+        OtherVersionError: The file is whole, but another version wrote it.
         UserError: The file is damaged, or its content could not have been written by a run.
         OSError: The file is there and cannot be read; that says nothing of its content.
     """
@@ -44,6 +45,10 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
         found = kind.from_json(json.loads(path.read_text(encoding="utf-8")))
         if not path.name.startswith(found.key[:PREFIX] + "."):
             raise UserError(f"it belongs to key {found.key}, not to its file name")
+    except OtherVersionError as error:
+        raise OtherVersionError(
+            f"the record {path} is of another version ({error}): read it by that one, or give this one another folder."
+        ) from None
     except (IsADirectoryError, ValueError, RecursionError, UserError) as error:
         why = error if isinstance(error, UserError) else "it cannot be read as JSON"
         raise UserError(f"the record {path} is damaged ({why}): {MEND}.") from None
@@ -96,6 +101,8 @@ class RecordStore:
         found = None
         try:
             found = self.load(key)
+        except OtherVersionError:
+            raise
         except UserError as error:
             _warned(error, self.path(key))
         try:
@@ -112,7 +119,10 @@ class RecordStore:
         return None
 
     def save(self, record: Record, curves: CurveValues | None = None) -> Path:
-        """Write a finished run; the record is renamed into place last, so its presence means all is there."""
+        """Write a finished run, the record last: its presence means that all is there.
+
+        Where the run had been done before, a kill between the two files leaves new curves beside the old record.
+        """
         if curves:
             write_atomic(self._beside(record.key, "curves.csv"), _curves_text(curves))
         path = self.path(record.key)
@@ -289,9 +299,12 @@ class Archive:
         return self._store.load_failed(key) or self._diverged.get(key)
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
-        """The run's curves, those with more columns where both have some."""
-        self.load(key)  # which sets damaged curves aside, if that is wanted
-        return max(self._store.curves(key), self._curves.get(key, {}), key=len)
+        """The run's curves; of one and the same run, here and published, those with more columns."""
+        found = self.load(key)  # which sets damaged curves aside, if that is wanted
+        own, other = self._store.curves(key), self._packed.get(key)
+        if found is not None and other is not None and found.written != other.written:
+            return own  # done again here: the published curves are another run's
+        return max(own, self._curves.get(key, {}), key=len)
 
 
 Source = RecordStore | Archive

@@ -1,0 +1,98 @@
+"""``fgl-table publish`` and ``unpack``: records into ``results/<paper>/``, with tables and pages, and out of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from fgl_repro.cli import request
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs import curves, packed, tuning
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import Archive
+from fgl_repro.tables import artifact, findings, report, results
+from fgl_repro.tables.spec import TableSpec
+
+Watched = Callable[[Sequence[request.Pair]], Iterable[request.Pair]]
+"""Shows a bar while many tables are filled."""
+
+
+def publish(args: argparse.Namespace, watched: Watched) -> int:
+    """Pack the runs of the tables that the command line names, and write their pages and the findings."""
+    wanted = request.specs(args.table)
+    for paper in wanted:
+        request.of_ours(paper)
+    for paper, specs in wanted.items():
+        _pack(args, paper, specs)
+        if args.only_records:
+            continue
+        made = filled(paper, archive := request.folders_of(args).packed_alone(paper), watched)
+        names = {spec.name for spec in specs}
+        _refuse_blanks(args, made)
+        for item in (item for item in made if item.spec.name in names and item.has_numbers):
+            artifact.write(item, args.results / item.place)
+        print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
+    for path in [] if args.only_records else findings.write_all(args.results):
+        print(f"Written to {path}.")
+    return 0
+
+
+def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) -> None:
+    """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
+    for item in made:
+        count = artifact.blanked(item, args.results / item.place)
+        if count:
+            path = args.results / item.place / f"{item.spec.stem}.csv"
+            raise UserError(
+                f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
+                "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "
+                "and publish again; if the numbers are gone for good, delete that file first."
+            )
+
+
+def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
+    """Add the local records of tables to the published ones of their paper."""
+    folders = request.folders_of(args)
+    store, (runs, rounds, diverged) = folders.store, folders.packed(paper)
+    known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
+    needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
+    keys = sorted({key for _, part in needed for key in part})
+    done = {key: r for key in keys if (r := store.load(key)) is not None}
+    again = packed.differing(done.values(), packed.Packed(runs))
+    if again and not args.replace:
+        done = {key: record for key, record in done.items() if record not in again}
+        print(_left_out(again), file=sys.stderr)
+    print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
+    lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
+    if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
+        print(f"{diverged} holds {count} runs that diverged.")
+    drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
+    kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
+    count = curves.pack({key: store.curves(key) for key in kept}, rounds, {run.key for run in again if args.replace})
+    if count:
+        print(f"{rounds} holds the curves of {count} runs.")
+
+
+def _left_out(again: Sequence[Record]) -> str:
+    named = ", ".join(record.key[:8] for record in again[:5]) + ", ..." * (len(again) > 5)
+    return (
+        f"fgl-table: {len(again)} runs that are published ran again here with other numbers ({named}): the published "
+        "ones stay; --replace takes those from here."
+    )
+
+
+def filled(paper: str, archive: Archive, watched: Watched) -> list[artifact.Artifact]:
+    """Every table and figure of a paper under every protocol."""
+    wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
+    return [artifact.make(spec, protocol, archive) for spec, protocol in watched(wanted)]
+
+
+def unpack(args: argparse.Namespace) -> int:
+    """Make record files of packed runs, and give them their curves."""
+    folders = request.folders_of(args)
+    for paper in request.specs(args.table):
+        runs, rounds, _ = folders.packed(paper)
+        print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
+        curves.unpack(rounds, folders.store, packed.Packed(runs))
+    return 0

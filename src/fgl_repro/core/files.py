@@ -53,7 +53,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file (or a folder in its place) to ``.corrupt``, beside those set aside before it."""
+    """Rename a damaged file or folder to ``.corrupt``, beside those set aside before it."""
     aside, number = path.with_suffix(".corrupt"), 1
     while aside.exists():
         number += 1

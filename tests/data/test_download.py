@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
+import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from fgl_repro.core.registry import option
 from fgl_repro.data import download
 from fgl_repro.data.sources.source import Source
+from support.helpers import dead_pid
 
 
 class Reader:
@@ -94,3 +98,25 @@ def test_a_download_with_another_checksum_is_set_aside(
     with pytest.raises(download.DataUnavailableError):
         download.obtain("photo", tmp_path)
     assert (tmp_path / "raw/Own/raw.corrupt/a").read_text() == "gigabytes"
+
+
+@pytest.mark.parametrize(
+    ("host", "minutes", "swept"),
+    [("node-1.here", 2, True), ("node-2.here", 2, False), ("node-2.here", 25 * 60, True), ("node-1.here", 0, False)],
+)
+def test_what_another_host_is_reading_stays(
+    host: str, minutes: int, swept: bool, reader: Reader, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is none of ours; of this host's processes it is known which are gone."""
+    gone = dead_pid()
+    with monkeypatch.context() as there:
+        there.setattr(socket, "gethostname", lambda: host)
+        there.setattr(os, "getpid", lambda: gone)
+        reading = download._staged(option("dataset", "photo").source, [kept], tmp_path)
+        folder = reading.__enter__()
+    os.utime(folder, (time.time() - 60 * minutes,) * 2)
+    monkeypatch.setattr(socket, "gethostname", lambda: "node-1.here")
+    download.obtain("photo", tmp_path)
+    assert folder.exists() is not swept
+    folder.mkdir(exist_ok=True)
+    reading.__exit__(None, None, None)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.core.errors import UserError, out_of_memory
-from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
+from fgl_repro.core.files import remove_leftovers, set_aside, this_process, write_atomic
 from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import PACKAGE, facts
 from fgl_repro.data.sources import pgl
@@ -245,7 +245,7 @@ def _may_lie_in_files(error: Exception) -> bool:
 def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
     """A data root of our own holding links to ``paths``; each process has its own, so none sees another's half."""
     remove_leftovers(cache, "staging-*")
-    with tempfile.TemporaryDirectory(prefix=f"staging-{os.getpid()}-", dir=cache) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"staging-{this_process()}-", dir=cache) as folder:
         raw = Path(folder) / source.folder
         raw.mkdir(parents=True)
         for path in paths:

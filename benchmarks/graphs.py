@@ -10,7 +10,6 @@ import torch
 
 from benchmarks import textbook_graphs
 from fgl_repro import config as configs
-from fgl_repro import data
 from fgl_repro.config import Config
 from fgl_repro.core.files import cache_folder
 from fgl_repro.federation.world import World
@@ -34,7 +33,7 @@ def config_of(dataset: str, clients: int) -> Config:
 def world_of(dataset: str, clients: int, drawn: bool = False) -> World:
     """A client an environment, 800 graphs to train and 200 to test each; with ``drawn`` features if asked."""
     config = config_of(dataset, clients)
-    graph = data.load(dataset, cache_folder(), config.dataset.features, "whole")
+    graph = config.dataset.load(cache_folder())
     if drawn:
         inner = np.random.default_rng(0).normal(size=(graph.inner.shape[0], 4)).astype(np.float32)
         graph = replace(

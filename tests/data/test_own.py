@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,8 +13,11 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import FakeDataset
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.data import process
+from fgl_repro.core.registry import options
+from fgl_repro.core.schema import how
+from fgl_repro.data import NAMES, process
 from fgl_repro.data.dataset import Dataset
+from fgl_repro.data.sources.generated import Generated
 
 
 @dataclass
@@ -52,6 +55,72 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     path.unlink()
     with pytest.raises(UserError, match=r"own \(raw\) has fingerprint .*: if it was changed on purpose"):
         own.load(tmp_path)
+
+
+@dataclass
+class Chain(Dataset):
+    """A chain of nodes with a field that changes it, and one that does not."""
+
+    name: ClassVar[str] = "chain"
+    length: int = 3
+    progress: bool = how(True)
+
+    def raw(self, cache: Path) -> Any:
+        return pyg([0] * self.length, [(node, node + 1) for node in range(self.length - 1)])
+
+
+def test_each_value_of_a_field_of_ones_own_has_its_graph(tmp_path: Path) -> None:
+    found = [Chain(length=length).load(tmp_path) for length in (3, 5, 3)]
+    assert [graph.num_nodes for graph in found] == [3, 5, 3]
+    assert Chain(progress=False).cache_path(tmp_path) == Chain().cache_path(tmp_path)
+    assert len(list((tmp_path / "graphs").glob("chain-row-*.npz"))) == 2
+
+
+def test_what_was_edited_and_given_another_revision_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "given", pyg([0, 1], [(0, 1)]))
+    first = Own().load(tmp_path)
+    monkeypatch.setattr(Own, "given", pyg([0, 1, 1], [(0, 1), (1, 2)]))
+    with monkeypatch.context() as raised:
+        raised.setattr(Own, "revision", 2)
+        assert Own().load(tmp_path).num_nodes == 3
+        pin = json.loads(Own().cache_path(tmp_path).with_suffix(".json").read_text())
+        assert pin["nodes"] == 3
+    assert Own().load(tmp_path).fingerprint == first.fingerprint, "the first revision has its graph yet"
+
+
+def test_another_text_of_an_announced_class_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, labels in (("a", [0, 1]), ("b", [0, 1, 2])):  # as ``announce`` notes it
+        monkeypatch.setattr(Own, "recorded", {"source": text})
+        monkeypatch.setattr(Own, "given", pyg(labels, [(node, node + 1) for node in range(len(labels) - 1)]))
+        assert Own().load(tmp_path).num_nodes == len(labels)
+
+
+def ours() -> dict[str, type[Dataset]]:
+    """Data sets of this package; others may be installed."""
+    return {name: made for name, made in options("dataset").items() if made.__module__.startswith("fgl_repro.")}
+
+
+def test_files_of_our_data_sets_have_the_names_they_always_had() -> None:
+    """There are gigabytes of them in the caches of those who use this package."""
+    for name, made in ours().items():
+        file = made().cache_path(Path()).name
+        known = {"node": f"{name}-row-v1.npz", "graph": f"{name}-graphs-v1.npz"}
+        assert file == (known[made.unit] if name in NAMES else "generated-row-pubmed-1000000-100-2.0-20-100.0-0-v1.npz")
+    assert ours()["cora"]("raw", "whole").cache_path(Path()).name == "cora-whole-raw-v1.npz"
+
+
+def test_every_field_of_our_data_sets_is_in_the_name_of_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    for made in (made for made in ours().values() if made.unit == "node"):
+        plain = made()
+        others: dict[str, Any] = {"features": "raw", "component": "whole", "like": "cora"}
+        for field in fields(made):
+            other = replace(plain, **{field.name: others.get(field.name) or getattr(plain, field.name) + 1})
+            assert other.cache_path(Path()) != plain.cache_path(Path()), field.name
+    before = Generated().cache_path(Path())
+    monkeypatch.setattr(Generated, "revision", 2)
+    assert Generated().cache_path(Path()) != before
 
 
 def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.config import Config, key_of, override
-from fgl_repro.core.errors import DivergenceError
-from fgl_repro.runs.attempt import attempt, out_of_memory
+from fgl_repro.core.errors import DivergenceError, out_of_memory
+from fgl_repro.runs.attempt import attempt
 from fgl_repro.runs.store import RecordStore
 from support import fake_run, helpers
 

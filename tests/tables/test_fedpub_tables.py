@@ -142,7 +142,7 @@ def test_a_graph_that_cannot_be_had_is_blank_and_the_table_says_why(
 def test_a_missing_graph_leaves_the_others_as_they_are(
     toy_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common, "graph_of", lambda name, *_: None if name == "arxiv" else toy_graph)
+    monkeypatch.setattr(common, "graph_of", lambda dataset, cache: None if dataset.name == "arxiv" else toy_graph)
     spec = replace(load("fedpub1"), datasets=("cora", "arxiv"))
     both = subgraphs.content(spec, "fedpub", NOTHING)
     alone = subgraphs.content(replace(spec, datasets=("cora",)), "fedpub", NOTHING)

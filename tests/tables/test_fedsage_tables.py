@@ -10,6 +10,7 @@ import pytest
 
 from fgl_repro.cli.request import command_of
 from fgl_repro.config import key_of
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact, reference, report
@@ -57,8 +58,8 @@ def test_commands_do_the_run_of_the_table(table: str, row: str, clients: int) ->
 
 
 def test_owners_of_cora(real_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    def graph_of(dataset: str, features: str, component: str, cache: str) -> Graph:
-        return real_graph(dataset, features=features, component=component)
+    def graph_of(dataset: Dataset, cache: str) -> Graph:
+        return real_graph(dataset.name, features=dataset.features, component=dataset.component)
 
     monkeypatch.setattr(common, "graph_of", graph_of)
     made = artifact.make(load("fedsage1").narrow(datasets=["cora"], clients=[3]), "fedsage", RecordStore("none"))

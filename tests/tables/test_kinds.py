@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fgl_repro import config as configs
+from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
+from fgl_repro.data.sources.generated import Generated
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, reference
 from fgl_repro.tables.entries import Cell
@@ -19,7 +22,7 @@ from fgl_repro.tables.load import load
 from fgl_repro.tables.results import decimal
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
-from support.worlds import build
+from support.worlds import build, random_graph
 
 NOTHING = RecordStore("does-not-exist")
 
@@ -166,7 +169,7 @@ def test_equal_counts_are_counted_by_split_and_by_what_roles_do_not_move() -> No
 def test_tables_12_to_16(
     number: int, own: int, new: int, real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
+    monkeypatch.setattr(common, "graph_of", lambda dataset, cache: real_graph(dataset.name))
     common._WORLDS.clear()
     made = artifact.make(load(f"table{number}"), "fedlog", NOTHING)
     common._WORLDS.clear()
@@ -177,8 +180,25 @@ def test_tables_12_to_16(
     assert newcomer[0] == newcomer[1]
 
 
+def test_a_graph_is_that_of_the_data_set_with_all_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Generated] = []
+
+    def load_once(own: Generated, cache: Path) -> Graph:
+        asked.append(own)
+        if own.draw == 2:
+            raise DataUnavailableError("no raw files")
+        return random_graph(20 + own.draw, 2, 3, seed=0)
+
+    monkeypatch.setattr(Generated, "load", load_once)
+    monkeypatch.setattr(common, "_GRAPHS", {})
+    drawn = [configs.build({"dataset.nodes": 500, "dataset.draw": draw}, dataset="generated") for draw in (0, 1, 2)]
+    found = [common.graph_for(config) for config in (*drawn, *drawn)]
+    assert [graph and graph.num_nodes for graph in found] == [20, 21, None] * 2
+    assert [(own.nodes, own.draw) for own in asked] == [(500, 0), (500, 1), (500, 2)], "each is loaded once"
+
+
 def test_sizes(real_graph: Callable[[str], Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "graph_of", lambda dataset, *form: real_graph(dataset))
+    monkeypatch.setattr(common, "graph_of", lambda dataset, cache: real_graph(dataset.name))
     spec = load("table10").narrow(datasets=["cora", "pubmed"])
     made = artifact.make(spec, "fedlog", NOTHING)
     rows = {(r["dataset"], r["quantity"]): r for r in made.content.rows}

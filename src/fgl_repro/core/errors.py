@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MEMORY_SIGNS = ("out of memory", "can't allocate memory", "status_alloc_failed", "status_insufficient_resources")
+"""What errors of torch and of CUDA's libraries say where memory ran out."""
+
 
 class UserError(Exception):
     """Something the user can mend; entry points print it on stderr without a traceback and exit with 2."""
@@ -37,3 +40,9 @@ def sentence(error: BaseException) -> str:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}: name a place that can be read and written, or make room."
     return f"{type(error).__name__}: {text}"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on the host or on a GPU."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in MEMORY_SIGNS))

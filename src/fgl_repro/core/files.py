@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -14,10 +15,10 @@ from pathlib import Path
 from fgl_repro.core.errors import UserError
 
 AT_REST = 60.0
-"""Seconds after which a temporary file that names a dead process is a leftover; another host's is gone by then."""
+"""Seconds after which a temporary file that names a dead process is a leftover; another host's file is gone by then."""
 
 FORGOTTEN = 86400.0
-"""The same for one that names no process."""
+"""The same for one that names no process, or a process of another host, of which nobody here knows whether it runs."""
 
 
 def folder_of(variable: str, default: str | Path) -> Path:
@@ -53,7 +54,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file (or a folder in its place) to ``.corrupt``, beside those set aside before it."""
+    """Rename a damaged file or folder to ``.corrupt``, beside those set aside before it."""
     aside, number = path.with_suffix(".corrupt"), 1
     while aside.exists():
         number += 1
@@ -63,16 +64,29 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
+def this_process() -> str:
+    """The process in the name of what it may need for longer than ``AT_REST``: its number and its host."""
+    return f"{os.getpid()}_{_host()}"
+
+
+def _host() -> str:
+    """This host in letters, digits and underscores."""
+    return re.sub(r"\W", "_", socket.gethostname())
+
+
 def remove_leftovers(folder: Path, pattern: str) -> None:
     """Delete the temporary files and folders of processes that are gone; ``pattern`` finds them in ``folder``.
 
-    The last number in a name that stands between dots or dashes is the process.
+    The last number in a name that stands between dots or dashes is the process, of this host unless another one follows
+    it (see :func:`this_process`).
     """
     for path in folder.glob(pattern):
-        numbers = re.findall(r"(?<=[.-])\d+(?=[.-])", path.name)
+        processes = re.findall(r"(?<=[.-])(\d+)(?:_(\w+))?(?=[.-])", path.name)
         with suppress(OSError):
             age = time.time() - path.lstat().st_mtime
-            if age > FORGOTTEN or (numbers and age > AT_REST and not alive(int(numbers[-1]))):
+            number, host = processes[-1] if processes else ("", "")
+            ended = bool(number) and host in ("", _host()) and not alive(int(number))
+            if age > FORGOTTEN or (age > AT_REST and ended):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

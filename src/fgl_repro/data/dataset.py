@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from dataclasses import dataclass
@@ -41,7 +42,10 @@ class Dataset(Option):
 
     @property
     def form(self) -> str:
-        """The form in a word, by which its fingerprint and its cache file are found."""
+        """The form in a word, by which its fingerprint and its cache file are found.
+
+        A data set of this package that has fields of its own says them here.
+        """
         return self.features if self.component == "largest" else f"{self.component}-{self.features}"
 
     @property
@@ -59,7 +63,18 @@ class Dataset(Option):
 
     def cache_path(self, cache: Path) -> Path:
         """File of the processed graph; where nobody has published a fingerprint, one of the first load is beside it."""
-        return cache / "graphs" / f"{self.name}-{self.form}-v{CACHE_VERSION}.npz"
+        return cache / "graphs" / f"{self.name}-{self.form}{self._mark()}-v{CACHE_VERSION}.npz"
+
+    def _mark(self) -> str:
+        """Digest of the identity, so that what has another key never gets this graph; empty where the form says all.
+
+        That is so for data sets of this package in their first revision. Those of one's own have fields, a revision
+        and, if announced, a text that no form knows of.
+        """
+        ours = type(self).__module__.startswith("fgl_repro.")
+        if ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
+            return ""
+        return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
 
     def load(self, cache: Path) -> Graph:
         """The graph from the folder ``cache``, built first if it is not there, or is not what it should be.
@@ -84,7 +99,8 @@ class Dataset(Option):
             if graph.fingerprint != fingerprint:
                 raise UserError(
                     f"{self.name} ({self.form}) has fingerprint {graph.fingerprint[:12]}..., expected "
-                    f"{fingerprint[:12]}...: if it was changed on purpose, raise its revision and delete {pin}"
+                    f"{fingerprint[:12]}...: if it was changed on purpose, raise its revision, "
+                    f"or delete {pin} if no run has used it"
                 )
             process.write_cache(path, graph)
         if "fingerprint" not in expected:

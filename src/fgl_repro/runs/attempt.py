@@ -15,7 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal
 
 from fgl_repro.config import Config
-from fgl_repro.core.errors import DivergenceError, UserError, sentence
+from fgl_repro.core.errors import DivergenceError, UserError, out_of_memory, sentence
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import DIVERGED, Record
 from fgl_repro.runs.store import RecordStore
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 EXECUTE = "fgl_repro.runs.execute:execute"
 Ending = Literal["done", "recorded", "busy"]
 """How an attempt ended that did not fail, see :func:`attempt`."""
-
-MEMORY_SIGNS = ("out of memory", "can't allocate memory", "status_alloc_failed", "status_insufficient_resources")
-"""What errors of torch and of CUDA's libraries say where memory ran out."""
 
 
 def attempt(
@@ -120,9 +117,3 @@ def _ended(error: Exception) -> dict[str, str]:
     if isinstance(error, DivergenceError):
         return {"status": DIVERGED, "error": sentence(error)}
     return {"status": "oom" if out_of_memory(error) else "failed", "error": traceback.format_exc()}
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, on the host or on a GPU."""
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in MEMORY_SIGNS))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgl_repro import data
 from fgl_repro.config import Config, build, digest
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -139,13 +138,19 @@ def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T
 
 def graph_for(config: Config) -> Graph | None:
     """The graph that runs of ``config`` use, or None where no source has it."""
-    return graph_of(config.dataset.name, config.dataset.features, config.dataset.component, config.paths.cache)
+    return graph_of(config.dataset, config.paths.cache)
 
 
-@cache
-def graph_of(dataset: str, features: str, component: str, cache: str) -> Graph | None:
-    """A graph, or None where no source has it: numbers about it are then left blank."""
-    try:
-        return data.load(dataset, Path(cache), features, component)
-    except DataUnavailableError:
-        return None
+_GRAPHS: dict[tuple[str, str], Graph | None] = {}
+"""Graphs that were loaded, by the identity of the data set and the cache folder."""
+
+
+def graph_of(dataset: Dataset, cache: str) -> Graph | None:
+    """The graph of a data set as it is configured, or None where no source has it: its numbers are then left blank."""
+    key = digest(dataset.identity()), cache
+    if key not in _GRAPHS:
+        try:
+            _GRAPHS[key] = dataset.load(Path(cache))
+        except DataUnavailableError:
+            _GRAPHS[key] = None
+    return _GRAPHS[key]

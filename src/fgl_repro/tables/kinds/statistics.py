@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fgl_repro.data.catalog import facts, printed_as
@@ -57,7 +58,7 @@ def whole_graph(dataset: str) -> dict[str, int]:
 def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str, int]:
     """The graph that runs use, loaded and counted; empty where it cannot be had."""
     config = common.example(spec, dataset, spec.clients[0], protocol)
-    graph = common.graph_of(dataset, config.dataset.features, "largest", config.paths.cache)
+    graph = common.graph_of(replace(config.dataset, component="largest"), config.paths.cache)
     if graph is None:
         return {}
     sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
@@ -9,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fgl_repro.core.device import settle
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Probe, UnionGraph
 from fgl_repro.fl.clients import Clients
@@ -20,10 +24,15 @@ from fgl_repro.nn.view import View
 
 
 class Prober:
-    """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
+    """Measures every probe with a given set of trained tensors; graphs are prepared on first use.
+
+    Attributes:
+        seconds: What :meth:`accuracies`, :meth:`alike` and :meth:`both` have taken in all; none of it is training.
+    """
 
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
+        self.seconds = 0.0
         self.probes = (clients.world.validation, *clients.world.probes)
 
     def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
@@ -56,12 +65,11 @@ class Prober:
 
         Of whole graphs the mean test loss besides, by which a federation whose accuracies are noisy is compared.
         """
-        measured = self.metrics(trained)
-        found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
-        found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
-        for name, view in self._losses.items():
-            with torch.no_grad():
-                found[f"loss/{name}"] = float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
+        with self._clock():
+            measured = self.metrics(trained)
+            found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
+            found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
+            found |= {f"loss/{name}": self._loss(trained, view) for name, view in self._losses.items()}
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def alike(self, trained: Params) -> dict[str, list[list[list[float | None]]]]:
@@ -69,16 +77,33 @@ class Prober:
         if self.clients.world.graph.base.num_classes < 2 or not self._losses:
             return {}
         view = next(iter(self._losses.values()))
-        with torch.no_grad():
-            embedded = self.clients.model.embed(trained, cast(Any, view))
-        found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
+        with self._clock():
+            with torch.no_grad():
+                embedded = self.clients.model.embed(trained, cast(Any, view))
+            found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
         told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
         return {"alike": told}
 
     def both(self, training: Training) -> dict[str, dict[str, Any]]:
         """Every probe at the best validation round and at the last."""
-        best, last = self.metrics(training.best), self.metrics(training.last)
+        with self._clock():
+            best, last = self.metrics(training.best), self.metrics(training.last)
         return {name: {"best": best[name], "last": last[name]} for name in best}
+
+    @contextmanager
+    def _clock(self) -> Iterator[None]:
+        """Count what runs inside, and nothing that a GPU was given before."""
+        device = self.clients.views.device
+        settle(device)
+        start = time.perf_counter()
+        yield
+        settle(device)
+        self.seconds += time.perf_counter() - start
+
+    @torch.no_grad()
+    def _loss(self, trained: Params, view: View) -> float:
+        """Mean over the clients of the loss of the task."""
+        return float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
 
     @cached_property
     def _losses(self) -> dict[str, View]:

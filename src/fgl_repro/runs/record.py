@@ -200,6 +200,8 @@ class Record(Note):
         metrics: ``{probe: {"best": ..., "last": ...}}``.
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
         seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
+            What probes take in every round, where all curves are kept, is part of ``probes``, and in older records of
+            ``train``.
         facts: What the method recorded of itself; None in records from before methods could. Where whole graphs have
             classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`.
         peak_memory_mb: The most megabytes (10^6) that were taken at once, of the GPU or of the process; in records

@@ -69,7 +69,7 @@ def train(
         report: Called after each round of each phase.
 
     Raises:
-        UserError: The loss is no longer a finite number.
+        UserError: The loss or the validation is no longer a finite number.
     """
     ledger = Ledger()
     state, phases = prepare(method, clients, ledger, report)
@@ -195,18 +195,18 @@ def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, 
     """The numbers of a round in one transfer: a GPU is waited for once a round.
 
     Args:
-        curves: Tensors of one number each.
+        curves: Tensors of one number each, ``loss`` and ``validation`` among them.
         loss: Of each client ``[K]``.
 
     Raises:
-        DivergenceError: The loss of a client is not finite.
+        DivergenceError: The loss of a client is not finite, or the validation.
     """
     finite = torch.isfinite(loss).all().to(loss.dtype)
     *points, all_finite = torch.stack([*curves.values(), finite]).tolist()
     now: dict[str, float] = dict(zip(curves, points, strict=True))
-    if not all_finite:
+    if not (all_finite and math.isfinite(now["validation"])):
+        what = f"validation is {abs(now['validation'])}" if all_finite else f"training loss is {now['loss']}"
         raise DivergenceError(
-            f"the training loss is {now['loss']} in round {number}: lower protocol.lr or the method's own rates, "
-            "or check the features."
+            f"the {what} in round {number}: lower protocol.lr or the method's own rates, or check the features."
         )
     return now

@@ -117,7 +117,7 @@ class Note(_Strict):
     Attributes:
         key: Digest of ``config``, 64 hex digits.
         cell: Digest of ``config`` without its seed.
-        status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss was not finite.
+        status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss or validation was not finite.
         error: Traceback of a run that did not finish; of one that diverged a sentence.
         wandb: ``{attempt, id, url}`` of the run's mirror.
     """

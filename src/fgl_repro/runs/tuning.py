@@ -2,7 +2,7 @@
 
 A protocol says ``tuning: {seed: s, candidates: {method: [{dotted override: value}, ...]}}``. Candidates are ordinary
 runs with ordinary records. Only the validation accuracy of a record is read here: test data never chooses. A candidate
-whose loss was not finite has lost.
+whose loss or validation was not finite has lost.
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ class Training:
 
     Attributes:
         best: Trained tensors at the best validation round (ties: the later round), after local training.
-        last: The same at the last round.
-        best_round, last_round: Their numbers, from 0.
+        last: The same at the last round. Where the protocol fine-tunes, ``best`` and ``last`` are one and the same:
+            what clients have after that, which began with the last round whatever round was the best.
+        best_round, last_round: The best and the last of the rounds, from 0; fine-tuning has none.
         curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (its probe's accuracy), more if asked for.
         phases: Curves of the phases before the rounds and after them, by phase.
         ledger: Bytes of the clients.
@@ -62,6 +63,8 @@ def train(
     judged: str = "own",
 ) -> Training:
     """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
+
+    Where the protocol fine-tunes, what clients have after that takes the place of both.
 
     Args:
         judged: Which models are validated and tested, as ``Protocol.judged`` says.

@@ -102,7 +102,11 @@ class Measured(_Strict):
 
 @dataclass(frozen=True)
 class Selection(_Strict):
-    """The two rounds that a record keeps, counted from 0, and the validation accuracy of each."""
+    """The best and the last of the rounds, counted from 0, and the validation accuracy (or error) of each.
+
+    They are the rounds whose models a record measures, unless the protocol fine-tunes: the models that are measured
+    then are those after fine-tuning, and these are the rounds and the validation of the models before it.
+    """
 
     best_round: int
     last_round: int
@@ -197,7 +201,7 @@ class Record(Note):
         data: Fingerprint of the graph.
         partition: Who holds what; ``test_rows`` counts the rows of every probe but ``validation``.
         world: ``missing`` classes and numbers of nodes, by client.
-        metrics: ``{probe: {"best": ..., "last": ...}}``.
+        metrics: ``{probe: {"best": ..., "last": ...}}``; where clients were fine-tuned, both are after that.
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
         seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
             What probes take in every round, where all curves are kept, is part of ``probes``, and in older records of
@@ -225,7 +229,10 @@ class Record(Note):
     threads: int
 
     def at(self, probe: str, selection: str) -> Measured | None:
-        """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe."""
+        """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe.
+
+        Where clients were fine-tuned, both are what it gave after that.
+        """
         return self.metrics.get(probe, {}).get(selection)
 
     @property
@@ -237,6 +244,11 @@ class Record(Note):
     def tested(self) -> bool:
         """Whether test rows selected its round, as some protocols ask."""
         return bool(self.config["protocol"].get("selected_by") == "test")
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the models that were measured are those of clients which trained on after the last round."""
+        return bool(self.config["protocol"].get("fine_tuning"))
 
     def fact(self, name: str) -> Any:
         """What the method recorded under ``name``; None if nothing."""

@@ -64,7 +64,7 @@ def candidates(config: Config) -> list[Config]:
 def validation_accuracy(record: Record) -> float:
     """What a candidate is judged by: validation accuracy at the best validation round, and nothing else.
 
-    Of an error its minus, so that more is better.
+    Where clients were fine-tuned, it is that of the models after it. Of an error its minus, so that more is better.
     """
     found = record.metrics["validation"]["best"]
     if found.accuracy is None:

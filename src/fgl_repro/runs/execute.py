@@ -50,7 +50,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     training, metrics, probing = federate(config, world, device, report)
     done = time.perf_counter()
     seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
-    seconds["server"] = training.ledger.seconds["server"]
+    seconds["server"] = training.ledger.server_seconds
     validation = training.curves["validation"]
     note = note_of(config)
     record = Record(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.metrics import hits
 from fgl_repro.fl.phase import Curves
 from fgl_repro.fl.rounds import run_phases, train
-from fgl_repro.fl.stage import fine_tuning
+from fgl_repro.fl.stage import FineTuning, fine_tuning
 from fgl_repro.fl.steps import Loss
+from fgl_repro.nn.models.model import Params
 from support import worlds
 from support.isolation import make_clients, tampered
-from support.runs import make_config
+from support.runs import config_of_graphs, make_config
 
 TUNED = {
     "model.dropout": 0.0,
@@ -100,6 +103,51 @@ def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:
     sent = found.ledger.as_dict()["rounds"]
     assert sent["down"]["weights"] == 2 * sent["up"]["weights"]
     assert len(found.phases["fine_tuning"]["loss"]) == 4, "one best check and three without gain"
+
+
+def of_numbers(base: float, **changes: object) -> tuple[Clients, Params]:
+    """Clients whose graphs have numbers of about ``base``, a training that fine-tunes, and tensors to begin with."""
+    some = worlds.graph_set(numbers=True)
+    assert some.targets is not None
+    world = worlds.of_graphs(replace(some, targets=some.targets + np.float32(base)))
+    settings = {"protocol.split": [0.6, 0.2, 0.2], "protocol.check_every": 2, "protocol.patience": 3}
+    clients = make_clients(world, config_of_graphs("local", "paper", **settings, **changes))
+    return clients, {name: value.detach().clone() for name, value in clients.trained.items()}
+
+
+def moved(clients: Clients, before: Params) -> list[bool]:
+    """Whether each client has other tensors than before."""
+    return [
+        any(not torch.equal(value[k], before[name][k]) for name, value in clients.trained.items())
+        for k in range(clients.count)
+    ]
+
+
+def test_errors_above_one_are_scores_like_others() -> None:
+    """A smaller error is better, however great it is; the curve has errors as they are measured."""
+    clients, before = of_numbers(30.0, **{"protocol.fine_tuning": 40})
+    curves = run_phases(fine_tuning(clients, objective, 0.05), 3, Ledger(), None)["fine_tuning"]
+    errors = curves["validation"]
+    assert len(errors) > 4, "whoever gets better goes on"
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 20 > errors[-1] > 0
+    view = clients.validation
+    with torch.no_grad():
+        own = -hits(clients.model(clients.trained, view), view) / view.counts
+    assert float(own.mean()) == pytest.approx(errors[-1], rel=1e-5), "the best check is kept"
+    assert moved(clients, before) == [True, True, True]
+
+
+def test_a_client_without_a_finite_score_keeps_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, before = of_numbers(30.0, **{"protocol.fine_tuning": 8})
+    scores = torch.tensor([-4.0, torch.nan, -2.0])
+    monkeypatch.setattr(FineTuning, "scores", lambda *_: scores)
+    curves = run_phases(fine_tuning(clients, objective, 0.05), 3, Ledger(), None)["fine_tuning"]
+    assert curves["validation"] == [3.0] * 4, "one better check of two clients, and three without gain"
+    assert moved(clients, before) == [True, False, True]
+    scores[:] = torch.nan
+    with pytest.raises(DivergenceError, match="the validation is nan in round 0 of fine_tuning"):
+        run_phases(fine_tuning(clients, objective, 0.05), 3, Ledger(), None)
 
 
 def test_rates_and_counts_out_of_range_are_refused() -> None:

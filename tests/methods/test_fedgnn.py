@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.methods.fedgnn import widened
@@ -40,6 +41,18 @@ def test_fedgnn_takes_one_step_with_the_mean_gradient(world: World) -> None:
     torch.testing.assert_close(down.gradients["W2"][1], expected)  # type: ignore[attr-defined]
     trained = federate(config, world, CPU)[0].last
     assert all(torch.equal(value[0], value[2]) for value in trained.values()), "one model for all"
+
+
+def test_a_common_step_has_no_turns(world: World) -> None:
+    """One Adam that clients pass on would take the same gradient from another state for each of them."""
+    shared = {"protocol.moments": "shared", "model.dropout": 0.0}
+    with pytest.raises(UserError, match=r"method=fedgnn with method\.variant=gradients.*: set protocol\.moments"):
+        make_config("fedgnn", "gradients", **shared)
+    for moments in ("kept", "each_round"):
+        config = make_config("fedgnn", "gradients", **shared | {"protocol.moments": moments, "protocol.rounds": 3})
+        trained = federate(config, world, CPU)[0].last
+        assert all(torch.equal(value[0], value[2]) for value in trained.values()), moments
+    federate(make_config("fedgnn", "weights", **shared), world, CPU)
 
 
 def test_fedgnn_sees_what_others_hold_of_shared_nodes(shared: World, world: World) -> None:

@@ -107,6 +107,11 @@ def check(config: Config) -> Config:
         raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
+    if config.protocol.moments == "shared" and not method.in_turn:
+        raise UserError(
+            f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "
+            "clients all take the same step and keep one model: set protocol.moments=kept."
+        )
     if method.models and model.name not in method.models:
         raise UserError(
             f"model={model.name} cannot carry method={method.name}: choose model={' or '.join(method.models)}."

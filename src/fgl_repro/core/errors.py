@@ -14,7 +14,7 @@ class UserError(Exception):
 
 
 class DivergenceError(UserError):
-    """Training came to a loss that is not finite: of settings that are tried out, those that lead there have lost."""
+    """Training came to a loss or a validation that is not finite: settings on trial that lead there have lost."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -62,20 +61,14 @@ def _bytes_of_each(tensor: Tensor) -> np.ndarray:
 
 
 class Ledger:
-    """Bytes of every client, summed over the run, by phase, direction and field; and seconds by whose work took them.
+    """Bytes of every client, summed over the run, by phase, direction and field; and seconds of the server's work.
 
     A GPU is waited for before and after a round's aggregation; what servers do in phases may end in what follows.
     """
 
     def __init__(self) -> None:
         self.clients: dict[tuple[str, str, str], np.ndarray] = {}
-        self.seconds = {"client": 0.0, "server": 0.0}
-
-    def since(self, start: float, place: str) -> float:
-        """Count the time since ``start`` (of ``time.perf_counter``) as work of ``place``; returns what time it is."""
-        now = time.perf_counter()
-        self.seconds[place] += now - start
-        return now
+        self.server_seconds = 0.0
 
     def add(self, phase: str, direction: str, message: Message | None) -> None:
         """Count ``message``; ``direction`` is ``up`` (client to server) or ``down``."""

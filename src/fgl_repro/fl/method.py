@@ -91,6 +91,11 @@ class Method(Option, _Keeping[S]):
         """Whether the method runs as its paper writes it."""
         return self.variant == "paper"
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether clients may train one after the other with one optimiser, as ``protocol.moments=shared`` asks."""
+        return True
+
     def check(self) -> None:
         """Refuse other variants than ``variants``, other words than ``choices``, and numbers out of their bounds."""
         self.one_of(variant=self.variants, **self.choices)

@@ -55,7 +55,7 @@ class Phase:
         """Go through the rounds; bytes go to the ledger, curves are returned.
 
         Raises:
-            DivergenceError: A round's loss is not finite.
+            DivergenceError: A round's loss or its validation is not finite.
         """
         curves: Curves = {}
         going = np.ones(clients, dtype=bool)
@@ -63,11 +63,12 @@ class Phase:
             done = self.turn(number, going)
             ledger.add(self.name, "up", done.up)
             ledger.add(self.name, "down", done.down)
-            if not math.isfinite(loss := done.values.get("loss", 0.0)):
-                raise DivergenceError(
-                    f"the loss is {loss} in round {number} of {self.name}: lower the rate that is for it "
-                    "(protocol.fine_tuning_lr, or the method's own), or check the features."
-                )
+            for name in ("loss", "validation"):
+                if not math.isfinite(point := done.values.get(name, 0.0)):
+                    raise DivergenceError(
+                        f"the {name} is {point} in round {number} of {self.name}: lower the rate that is for it "
+                        "(protocol.fine_tuning_lr, or the method's own), or check the features."
+                    )
             for name, point in done.values.items():
                 curves.setdefault(name, []).append(point)
             if report:

@@ -32,8 +32,9 @@ class Training:
 
     Attributes:
         best: Trained tensors at the best validation round (ties: the later round), after local training.
-        last: The same at the last round.
-        best_round, last_round: Their numbers, from 0.
+        last: The same at the last round. Where the protocol fine-tunes, ``best`` and ``last`` are one and the same:
+            what clients have after that, which began with the last round whatever round was the best.
+        best_round, last_round: The best and the last of the rounds, from 0; fine-tuning has none.
         curves: Per-round lists: ``loss`` (mean over clients), ``validation`` (its probe's accuracy), more if asked for.
         phases: Curves of the phases before the rounds and after them, by phase.
         ledger: Bytes of the clients.
@@ -63,13 +64,15 @@ def train(
 ) -> Training:
     """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
 
+    Where the protocol fine-tunes, what clients have after that takes the place of both.
+
     Args:
         judged: Which models are validated and tested, as ``Protocol.judged`` says.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
         report: Called after each round of each phase.
 
     Raises:
-        UserError: The loss is no longer a finite number.
+        UserError: The loss or the validation is no longer a finite number.
     """
     ledger = Ledger()
     state, phases = prepare(method, clients, ledger, report)
@@ -109,7 +112,10 @@ def run_phases(phases: Iterable[Phase], clients: int, ledger: Ledger, report: Re
     run, start = {}, time.perf_counter()
     for phase in phases:
         run[phase.name] = phase.run(clients, ledger, report)
-        start = ledger.since(start, phase.place)
+        now = time.perf_counter()
+        if phase.place == "server":
+            ledger.server_seconds += now - start
+        start = now
     return {name: curves for name, curves in run.items() if curves}
 
 
@@ -187,7 +193,7 @@ class _Rounds(Generic[S]):
         start = time.perf_counter()
         made = self.method.aggregate(self.clients, self.state, upload)
         settle(device)
-        self.ledger.since(start, "server")
+        self.ledger.server_seconds += time.perf_counter() - start
         return made
 
 
@@ -195,18 +201,18 @@ def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, 
     """The numbers of a round in one transfer: a GPU is waited for once a round.
 
     Args:
-        curves: Tensors of one number each.
+        curves: Tensors of one number each, ``loss`` and ``validation`` among them.
         loss: Of each client ``[K]``.
 
     Raises:
-        DivergenceError: The loss of a client is not finite.
+        DivergenceError: The loss of a client is not finite, or the validation.
     """
     finite = torch.isfinite(loss).all().to(loss.dtype)
     *points, all_finite = torch.stack([*curves.values(), finite]).tolist()
     now: dict[str, float] = dict(zip(curves, points, strict=True))
-    if not all_finite:
+    if not (all_finite and math.isfinite(now["validation"])):
+        what = f"validation is {abs(now['validation'])}" if all_finite else f"training loss is {now['loss']}"
         raise DivergenceError(
-            f"the training loss is {now['loss']} in round {number}: lower protocol.lr or the method's own rates, "
-            "or check the features."
+            f"the {what} in round {number}: lower protocol.lr or the method's own rates, or check the features."
         )
     return now

@@ -24,7 +24,9 @@ S = TypeVar("S", bound=Step)
 class Stage(Generic[S]):
     """Training with checks: ``every`` epochs between two of them, one more before the first (O-pFGL's loop).
 
-    A client is done after ``patience`` checks without a better validation accuracy (a tie is none better).
+    A client is done after ``patience`` checks without a better validation accuracy, or a smaller error (a tie is none
+    better). A score that is no finite number is never better: such a client keeps what it began with. The curve is the
+    mean of the clients' best scores so far, of those that have a finite one, errors as they are measured.
 
     Args:
         clients: Who is judged, and has its best tensors after :meth:`settle`.
@@ -47,7 +49,7 @@ class Stage(Generic[S]):
         self.clients, self.params, self.steps, self.loss = clients, params, steps, loss
         self.optimisers, self.every, self.patience = optimisers, every, patience
         self.best = {name: value.clone() for name, value in self._each().items()}
-        self.score, self.waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
+        self.score, self.waited = np.full(clients.count, -np.inf), np.zeros(clients.count, dtype=int)
         self._home = clients.trained
 
     def _each(self) -> Params:
@@ -78,11 +80,15 @@ class Stage(Generic[S]):
                 kept.copy_(torch.where(better_rows.view(-1, *[1] * (value.dim() - 1)), value, kept))
         self.score[at] = np.where(better, scores, self.score[at])
         self.waited[at] = np.where(better, 0, self.waited[at] + 1)
-        values = {"loss": mean, "validation": float(self.score.mean())}
+        scored = self.score[np.isfinite(self.score)]
+        values = {"loss": mean, "validation": abs(float(scored.mean())) if len(scored) else float("nan")}
         return Turn(values, going=self.waited < self.patience)
 
     def scores(self, trained: Params) -> Tensor:
-        """What a check compares, more being better ``[K]``: accuracies on the clients' own validation nodes."""
+        """What a check compares, more being better ``[K]``: accuracies on the clients' own validation nodes.
+
+        Where numbers are predicted, minus the mean absolute errors.
+        """
         view = self.clients.validation
         return hits(self.clients.model(trained, view), view) / view.counts.clamp_min(1)
 

@@ -9,7 +9,8 @@ does not hold it, and a node classifier has neither items nor users: everything 
   and the edges that any client holds among them. Clients without common nodes hold no such edge: nothing is widened.
 * Averaging, by variant:
       gradients  one gradient a round, weighted by training nodes; every client takes the same Adam step with it, so all
-                 have one model. Local epochs are then meaningless: one, whatever the protocol says.
+                 have one model. Local epochs are then meaningless: one, whatever the protocol says. One optimiser for
+                 clients in turn (``protocol.moments=shared``) would move each of them elsewhere, and is refused.
       weights    as FedAvg by training nodes, with the protocol's local epochs.
 
 Not done: noise and pseudo items. Bytes of the widening (features, once) are a mean over clients.
@@ -86,6 +87,10 @@ class FedGNN(FedAvg[Gradients]):
     batched: ClassVar[bool] = False
 
     variant: str = "gradients"
+
+    @property
+    def in_turn(self) -> bool:
+        return self.variant != "gradients"
 
     def inputs(self, own: Inputs) -> Inputs:
         return WidenedInputs(own.world, own.model, own.views, own.seed)

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from fgl_repro.config import Config
 from fgl_repro.core import memory
 from fgl_repro.core.device import pick_device, prepare
-from fgl_repro.data.graphset import GraphSet
-from fgl_repro.federation.world import Average, Probe, UnionGraph, World
+from fgl_repro.federation.world import Average, World
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.metrics import likeness, measure
 from fgl_repro.fl.phase import Curves, Report
+from fgl_repro.fl.probing import Prober
 from fgl_repro.fl.rounds import Training, train
-from fgl_repro.fl.steps import LocalStep
-from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.view import View, Views
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.provenance import gpu_of, note_of
 from fgl_repro.runs.record import Measured, Record, Selection
 
@@ -56,7 +50,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     training, metrics, probing = federate(config, world, device, report)
     done = time.perf_counter()
     seconds = {"setup": ready - start, "train": done - ready - probing, "probes": probing, "total": done - start}
-    seconds["server"] = training.ledger.seconds["server"]
+    seconds["server"] = training.ledger.server_seconds
     validation = training.curves["validation"]
     note = note_of(config)
     record = Record(
@@ -93,7 +87,8 @@ def federate(
     """Train ``config.method`` in ``world`` and measure every probe.
 
     Returns:
-        What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes.
+        What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes,
+        those of every round among them where all curves are kept.
     """
     world = world if config.protocol.selected_by == "validation" else world.selected_by_test()
     world = world.averaged(cast(Average, config.protocol.average))
@@ -109,105 +104,8 @@ def federate(
         report,
         judged=config.protocol.judged,
     )
-    start = time.perf_counter()
     metrics = prober.both(training)
     metrics |= {name: {"best": found, "last": found} for name, found in training.measured.items()}
     if config.runtime.curves == "all":
         training.facts |= prober.alike(training.last)
-    return training, metrics, time.perf_counter() - start
-
-
-class Prober:
-    """Measures every probe with a given set of trained tensors; graphs are prepared on first use."""
-
-    def __init__(self, clients: Clients) -> None:
-        self.clients = clients
-        self.probes = (clients.world.validation, *clients.world.probes)
-
-    def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
-        """``{probe: averages}`` of the clients' own models."""
-        found: dict[str, dict[str, Any]] = {}
-        with torch.no_grad():
-            for probes, rows, view in self._groups:
-                predicted = self._predicted(trained, view).cpu().numpy()
-                for probe in probes:
-                    found[probe.name] = measure(probe, predicted[np.searchsorted(rows, probe.rows)])
-        return {probe.name: found[probe.name] for probe in self.probes}
-
-    def _predicted(self, trained: Params, view: View) -> Tensor:
-        """Class (or number) of each row.
-
-        One model may answer for many clients; a graph that all have is read model by model.
-        """
-        model, clients, readers = self.clients.model, self.clients.count, view.num_clients
-        if clients in (1, readers):
-            one = clients != readers
-            own = {name: w.expand(readers, *w.shape[1:]) for name, w in trained.items()} if one else trained
-            return _answers(model(own, view), view)
-        equal = all(torch.equal(w, w[:1].expand_as(w)) for w in trained.values())
-        alone = [{name: w[k : k + 1] for name, w in trained.items()} for k in range(1 if equal else clients)]
-        found = [_answers(model(single, view), view) for single in alone]
-        return torch.cat(found * (clients // len(found)))
-
-    def accuracies(self, trained: Params) -> dict[str, float]:
-        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows.
-
-        Of whole graphs the mean test loss besides, by which a federation whose accuracies are noisy is compared.
-        """
-        measured = self.metrics(trained)
-        found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
-        found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
-        for name, view in self._losses.items():
-            with torch.no_grad():
-                found[f"loss/{name}"] = float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
-        return {name: float("nan") if value is None else value for name, value in found.items()}
-
-    def alike(self, trained: Params) -> dict[str, list[list[list[float | None]]]]:
-        """Measure how alike every two clients' embeddings of a class of test graphs are, by class."""
-        if self.clients.world.graph.base.num_classes < 2 or not self._losses:
-            return {}
-        view = next(iter(self._losses.values()))
-        with torch.no_grad():
-            embedded = self.clients.model.embed(trained, cast(Any, view))
-        found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
-        told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
-        return {"alike": told}
-
-    def both(self, training: Training) -> dict[str, dict[str, Any]]:
-        """Every probe at the best validation round and at the last."""
-        best, last = self.metrics(training.best), self.metrics(training.last)
-        return {name: {"best": best[name], "last": last[name]} for name in best}
-
-    @cached_property
-    def _losses(self) -> dict[str, View]:
-        """Views of the test probes that are about graphs."""
-        whole = [probe for probe in self.probes[1:] if isinstance(probe.graph.base, GraphSet)]
-        return {probe.name: self._view(probe.graph, probe.rows) for probe in whole}
-
-    @cached_property
-    def _groups(self) -> list[tuple[list[Probe], np.ndarray, View]]:
-        """Probes on the same graph share one forward pass; on whole graphs only those of the same rows do.
-
-        There a batch norm takes the graphs of a pass together, so that what one probe finds would depend on another's.
-        """
-        by_graph: dict[tuple[int, bytes], list[Probe]] = {}
-        for probe in self.probes:
-            apart = probe.rows.tobytes() if isinstance(probe.graph.base, GraphSet) else b""
-            by_graph.setdefault((id(probe.graph), apart), []).append(probe)
-        groups = [(probes, np.unique(np.concatenate([p.rows for p in probes]))) for probes in by_graph.values()]
-        return [(probes, rows, self._view(probes[0].graph, rows)) for probes, rows in groups]
-
-    def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""
-        inputs = self.clients.inputs
-        if graph is inputs.world.graph:
-            return inputs.evaluation_view(rows)
-        if graph.block is not None:
-            graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
-        return inputs.elsewhere(graph, rows)
-
-
-def _answers(outputs: Tensor, view: View) -> Tensor:
-    """Class, or number, of each row ``[R]`` from outputs ``[K, r, C]``."""
-    answers = outputs.argmax(-1) if view.numbers is None else outputs.squeeze(-1)
-    return answers.flatten()[view.slots]
+    return training, metrics, prober.seconds

@@ -106,7 +106,11 @@ class Measured(_Strict):
 
 @dataclass(frozen=True)
 class Selection(_Strict):
-    """The two rounds that a record keeps, counted from 0, and the validation accuracy of each."""
+    """The best and the last of the rounds, counted from 0, and the validation accuracy (or error) of each.
+
+    They are the rounds whose models a record measures, unless the protocol fine-tunes: the models that are measured
+    then are those after fine-tuning, and these are the rounds and the validation of the models before it.
+    """
 
     best_round: int
     last_round: int
@@ -121,7 +125,7 @@ class Note(_Strict):
     Attributes:
         key: Digest of ``config``, 64 hex digits.
         cell: Digest of ``config`` without its seed.
-        status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss was not finite.
+        status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss or validation was not finite.
         error: Traceback of a run that did not finish; of one that diverged a sentence.
         wandb: ``{attempt, id, url}`` of the run's mirror.
     """
@@ -207,9 +211,11 @@ class Record(Note):
         data: Fingerprint of the graph.
         partition: Who holds what; ``test_rows`` counts the rows of every probe but ``validation``.
         world: ``missing`` classes and numbers of nodes, by client.
-        metrics: ``{probe: {"best": ..., "last": ...}}``.
+        metrics: ``{probe: {"best": ..., "last": ...}}``; where clients were fine-tuned, both are after that.
         bytes: ``{phase: {direction: {field: bytes a client}}}``.
         seconds: Wall time by part, and ``total``; ``server``, of which older records do not tell, is part of ``train``.
+            What probes take in every round, where all curves are kept, is part of ``probes``, and in older records of
+            ``train``.
         facts: What the method recorded of itself; None in records from before methods could. Where whole graphs have
             classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`.
         peak_memory_mb: The most megabytes (10^6) that were taken at once, of the GPU or of the process; in records
@@ -233,7 +239,10 @@ class Record(Note):
     threads: int
 
     def at(self, probe: str, selection: str) -> Measured | None:
-        """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe."""
+        """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe.
+
+        Where clients were fine-tuned, both are what it gave after that.
+        """
         return self.metrics.get(probe, {}).get(selection)
 
     @property
@@ -245,6 +254,11 @@ class Record(Note):
     def tested(self) -> bool:
         """Whether test rows selected its round, as some protocols ask."""
         return bool(self.config["protocol"].get("selected_by") == "test")
+
+    @property
+    def fine_tuned(self) -> bool:
+        """Whether the models that were measured are those of clients which trained on after the last round."""
+        return bool(self.config["protocol"].get("fine_tuning"))
 
     def fact(self, name: str) -> Any:
         """What the method recorded under ``name``; None if nothing."""

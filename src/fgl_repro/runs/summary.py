@@ -8,18 +8,25 @@ from fgl_repro.runs.record import Measured, Record
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
-    chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
     named = names if record.tested else [*names, "validation"]
-    width = max(map(len, named)) + 2
-    lines = [f"{'probe':<{width}}{chosen:>30}{'last round':>14}"]
+    width, columns = max(map(len, named)) + 2, _columns(record)
+    lines = [f"{'probe':<{width}}" + "".join(f"{head:>{wide}}" for head, wide in columns.values())]
     for name in named:
-        best, last = (_number(record.metrics[name][which]) for which in ("best", "last"))
-        lines.append(f"{name:<{width}}{best:>30}{last:>14}")
+        numbers = (f"{_number(record.metrics[name][at]):>{wide}}" for at, (_, wide) in columns.items())
+        lines.append(f"{name:<{width}}" + "".join(numbers))
     if record.tested:
         lines.append("† chosen by looking at test data, as the protocol asks")
     if record.config["method"].get("secure"):
         lines.append("secure aggregation (method.secure=true)")
     return "\n".join(lines)
+
+
+def _columns(record: Record) -> dict[str, tuple[str, int]]:
+    """Heading and width of the measurements that are told: of two rounds, or of the models after fine-tuning."""
+    if record.fine_tuned:
+        return {"best": (f"fine-tuned, each client's best check{' †' if record.tested else ''}", 44)}
+    chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
+    return {"best": (chosen, 30), "last": ("last round", 14)}
 
 
 def _number(found: Measured) -> str:

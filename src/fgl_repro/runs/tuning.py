@@ -2,7 +2,7 @@
 
 A protocol says ``tuning: {seed: s, candidates: {method: [{dotted override: value}, ...]}}``. Candidates are ordinary
 runs with ordinary records. Only the validation accuracy of a record is read here: test data never chooses. A candidate
-whose loss was not finite has lost.
+whose loss or validation was not finite has lost.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def candidates(config: Config) -> list[Config]:
 def validation_accuracy(record: Record) -> float:
     """What a candidate is judged by: validation accuracy at the best validation round, and nothing else.
 
-    Of an error its minus, so that more is better.
+    Where clients were fine-tuned, it is that of the models after it. Of an error its minus, so that more is better.
     """
     found = record.metrics["validation"]["best"]
     if found.accuracy is None:

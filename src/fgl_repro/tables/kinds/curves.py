@@ -113,7 +113,8 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
         where = f"{spelled(cell.dataset)} {cell.clients}"
         body.append([where, cell.row.label, told(found, 1, len(spec.seeds)), decimal(each, 0)])
     heads = ["column", "method", "seconds of training", "ms a round"]
-    return "Run time, accuracies of every round included.\n\n" + grid_text(heads, body, numbers_from=2)
+    note = "Run time; that of older records includes the accuracies of every round."
+    return f"{note}\n\n" + grid_text(heads, body, numbers_from=2)
 
 
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:

@@ -25,16 +25,16 @@ Variants:
     Each of the three can be had alone, by ``message``, ``width`` and ``local``.
     In both s_global is constant and the same for all virtual nodes, as the paper allows; its length says nothing.
 
-Known differences: what links weigh without a generator ("w/o g" of Table 2, which the released code does not have) is
-not said; 1 / M here. By the equations M such nodes are a single one, which hears a graph with that weight; in a run
-dropout tells them apart, and L_V, whose gradient grows with one over their length, drives them on. ``nodes=1`` is the
-usual single virtual node, which hears with weight 1, and comes nearer to print (``fedvn/variants``). A generator
-without dropout and batch statistics of the graphs at hand answer when models are tested, as in the code, 32 of them
-together: in the order of their numbers here, as drawn there, so that a test graph has other batch mates (as with every
-method on a GIN). All tensors have the protocol's one rate; the paper has three letters for it and prints one number.
-Nodes of one graph have no graphs around them to be joined to: hence no variant for node classification. ``decoupling``,
-``contrast`` and ``nodes`` are what its readme gives for Motif/Basis; the paper searches them for each data set and
-prints none. The last digit of its initial weights is worth as much as a seed (``scripts/last_digit.py``).
+Known differences: Table 2's "w/o g", which the released code does not have, joins all virtual nodes to all nodes alike
+and calls that a single one. What such links weigh is not said, and matters: the single one is ``generator=false
+nodes=1``, joined with weight 1; with M nodes and a weight of 1 / M each, which is what ``generator=false`` alone gives,
+they hear the graph M times as faintly (``fedvn/variants``). A generator without dropout and batch statistics of the
+graphs at hand answer when models are tested, as in the code, 32 of them together: in the order of their numbers here,
+as drawn there, so that a test graph has other batch mates (as with every method on a GIN). All tensors have the
+protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph have no graphs around
+them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its
+readme gives for Motif/Basis; the paper searches them for each data set and prints none. The last digit of its initial
+weights is worth as much as a seed (``scripts/last_digit.py``).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.runs import frames, obtain, packed
 from fgl_repro.runs.store import RecordStore
 from support import helpers
+from support.sweeps import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, SRC = ROOT / "docs" / "notebook.md", ROOT / "src"
@@ -98,6 +99,18 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     told = dict(found.failed)
     assert told["local-paper cora K=3 closed_set seed=13"] == "ValueError: thirteen"
     assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_force_computes_again_what_is_there(fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    forced = {"overrides": {"runtime.force": True}, "jobs": jobs, **PLACE}
+    recorded = fgl_repro.sweep("local", seed=range(2), **PLACE)
+    packed.pack([fgl_repro.run("local", seed=2, **{**PLACE, "records": "theirs"}).record], Path("published/a/runs.csv"))
+    monkeypatch.setenv("FAKE_LOG", "log")
+    found = fgl_repro.sweep("local", seed=range(3), **forced)
+    assert sorted(lines(Path("log"), "end")) == sorted(run.key for run in found)
+    assert [run.source for run in found] == ["local"] * 3
+    assert [run.key for run in found][:2] == [run.key for run in recorded]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -83,7 +83,7 @@ def run_all(
     *,
     execute: str = EXECUTE,
 ) -> Summary:
-    """Do every run of ``configs`` that ``store`` does not hold (with all curves, where a config asks for them).
+    """Do every run of ``configs`` that is missing in ``store``, and those that are forced.
 
     Repeats (panels that share a world) are done once. Several sweeps, in several shells or on several machines, may
     share the store; a run that another of them does is waited for.
@@ -98,7 +98,7 @@ def run_all(
         OSError: There is something to do, and the folder of the records cannot be made or written.
     """
     wanted = jobs_of(configs)
-    missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
+    missing = [job for job in wanted if _missing(job, store)]
     if not missing:
         return Summary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
@@ -111,6 +111,11 @@ def run_all(
         for line in sweep.summary.sentences():
             print(line, file=sys.stderr)
     return sweep.summary
+
+
+def _missing(job: Job, store: RecordStore) -> bool:
+    """Whether a run is to be done: no record is enough for it, or it is forced and no earlier record counts."""
+    return job.config.runtime.force or not store.enough(store.whole(job.key), job.config.runtime.curves)
 
 
 class _Sweep:
@@ -140,7 +145,7 @@ class _Sweep:
         if answer.ending == "busy":
             self.foreign.append(job)
             return
-        if answer.ending == "done" or (answer.ending == "died" and self._is_done(job)):
+        if answer.ending == "done" or (answer.ending == "died" and not _missing(job, self._store)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
@@ -153,9 +158,6 @@ class _Sweep:
             self.summary.failed.append((label(job.identity), answer.sentence))
         self._progress.advance()
 
-    def _is_done(self, job: Job) -> bool:
-        return self._store.enough(self._store.whole(job.key), job.config.runtime.curves)
-
     def _look_around(self) -> None:
         """Runs that other shells held: recorded by now, free again, or still held."""
         if not self.foreign or time.monotonic() - self._looked < POLL:
@@ -163,7 +165,7 @@ class _Sweep:
         self._looked = time.monotonic()
         held = []
         for job in self.foreign:
-            if self._store.path(job.key).exists() or not self._store.is_claimed(job.key):
+            if not _missing(job, self._store) or not self._store.is_claimed(job.key):
                 self.pending.append(job)  # a worker looks again, under its own claim
             else:
                 held.append(job)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -99,6 +100,15 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     told = dict(found.failed)
     assert told["local-paper cora K=3 closed_set seed=13"] == "ValueError: thirteen"
     assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
+
+
+def test_numbers_may_be_numpys(fake: None) -> None:
+    lr = {"protocol.lr": np.float64(0.1)}
+    runs = [fgl_repro.run("local", seed=seed, clients=np.int64(3), overrides=lr, **PLACE) for seed in np.arange(2)]
+    swept = fgl_repro.sweep("local", seed=np.arange(2), clients=3, overrides={"protocol.lr": 0.1}, **PLACE)
+    assert [run.key for run in swept] == [run.key for run in runs]
+    table = fgl_repro.table("fedlog/1", datasets=["cora"], clients=np.array([3]), seeds=np.arange(2), **PLACE)
+    assert set(table["wanted"]) == {2}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs import frames, obtain, packed
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import RecordStore
 from support import helpers
 from support.sweeps import lines
@@ -76,6 +78,19 @@ def test_published_runs_are_found_unless_fresh(fake: None, monkeypatch: pytest.M
     every = fgl_repro.records(**PLACE)
     assert every.groupby("seed")["source"].unique().map(list).tolist() == [["local"], ["fedlog"], ["fedlog"]]
     assert fgl_repro.find(found[1].key[:12], **PLACE).source == "fedlog"
+
+
+def test_a_run_is_found_by_the_rule_of_the_command_line(fake: None) -> None:
+    rates = [0.01 * number for number in range(1, 18)]  # of 17 keys two begin alike
+    there = fgl_repro.sweep("local", overrides={"protocol.lr": rates}, **{**PLACE, "records": "theirs"})
+    first = Counter(run.key[0] for run in there).most_common(1)[0][0]
+    one, other = [run for run in there if run.key.startswith(first)][:2]
+    packed.pack([other.record], Path("published/fedlog/runs.csv"))
+    one.save("records")
+    assert fgl_repro.find(first, **PLACE).key == one.key, "what was run here stands before what is published"
+    assert RunFolders(Path("records"), Path("published")).find(first) == one.record
+    Path("records", "0" * 16 + ".json").write_text("damaged")
+    assert fgl_repro.find(one.key[:8], **PLACE).record == one.record
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -154,7 +169,7 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
         (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: 'fgl-table list' shows"),
         (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
         (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
-        (lambda: fgl_repro.find("0123", **PLACE), "no run has a key that begins with '0123'"),
+        (lambda: fgl_repro.find("0123", **PLACE), "no run, recorded here or published, has a key that starts"),
         (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder"),
     ],
 )

@@ -22,10 +22,10 @@ from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import frames, obtain, tuning
 from fgl_repro.runs.folders import RunFolders, default_records
+from fgl_repro.runs.names import label
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
-from fgl_repro.runs.sweep import label
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows

@@ -14,6 +14,8 @@ from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
 from fgl_repro.runs.launchers.workers import Workers
+from fgl_repro.runs.names import brief
+from fgl_repro.runs.names import label as label  # which fgl-table takes from here
 from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
@@ -42,19 +44,6 @@ class Summary:
         if len(self.failed) > SHOWN:
             lines.append(f"failed: {len(self.failed) - SHOWN} more; every failed run left a .failed.json.")
         return lines
-
-
-def label(identity: dict[str, Any]) -> str:
-    """A run in a few words: ``fedpub-release cora K=3 closed_set seed=0``."""
-    dataset, world, method, clients = features(identity)
-    variant = identity["method"].get("variant")
-    return f"{method}{'-' + variant if variant else ''} {dataset} K={clients} {world} seed={identity['seed']}"
-
-
-def brief(identity: dict[str, Any]) -> str:
-    """A run in fewer words, for a bar: ``fedpub cora 3c s0``."""
-    dataset, _, method, clients = features(identity)
-    return f"{method} {dataset} {clients}c s{identity['seed']}"
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:

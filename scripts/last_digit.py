@@ -25,9 +25,9 @@ from fgl_repro.fl.start import Start
 from fgl_repro.nn.models.model import Model, Params
 from fgl_repro.runs.execute import Outcome, execute
 from fgl_repro.runs.folders import RunFolders
+from fgl_repro.runs.names import label
 from fgl_repro.runs.record import SELECTIONS
 from fgl_repro.runs.rerun import config_of
-from fgl_repro.runs.sweep import label
 
 SHOWN = 10
 """Rounds whose losses are printed, the first and the last among them."""

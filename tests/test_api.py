@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,8 +20,10 @@ from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs import frames, obtain, packed
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import RecordStore
 from support import helpers
+from support.sweeps import lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, SRC = ROOT / "docs" / "notebook.md", ROOT / "src"
@@ -76,6 +80,19 @@ def test_published_runs_are_found_unless_fresh(fake: None, monkeypatch: pytest.M
     assert fgl_repro.find(found[1].key[:12], **PLACE).source == "fedlog"
 
 
+def test_a_run_is_found_by_the_rule_of_the_command_line(fake: None) -> None:
+    rates = [0.01 * number for number in range(1, 18)]  # of 17 keys two begin alike
+    there = fgl_repro.sweep("local", overrides={"protocol.lr": rates}, **{**PLACE, "records": "theirs"})
+    first = Counter(run.key[0] for run in there).most_common(1)[0][0]
+    one, other = [run for run in there if run.key.startswith(first)][:2]
+    packed.pack([other.record], Path("published/fedlog/runs.csv"))
+    one.save("records")
+    assert fgl_repro.find(first, **PLACE).key == one.key, "what was run here stands before what is published"
+    assert RunFolders(Path("records"), Path("published")).find(first) == one.record
+    Path("records", "0" * 16 + ".json").write_text("damaged")
+    assert fgl_repro.find(one.key[:8], **PLACE).record == one.record
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: int) -> None:
     found = fgl_repro.sweep(
@@ -98,6 +115,27 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     told = dict(found.failed)
     assert told["local-paper cora K=3 closed_set seed=13"] == "ValueError: thirteen"
     assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
+
+
+def test_numbers_may_be_numpys(fake: None) -> None:
+    lr = {"protocol.lr": np.float64(0.1)}
+    runs = [fgl_repro.run("local", seed=seed, clients=np.int64(3), overrides=lr, **PLACE) for seed in np.arange(2)]
+    swept = fgl_repro.sweep("local", seed=np.arange(2), clients=3, overrides={"protocol.lr": 0.1}, **PLACE)
+    assert [run.key for run in swept] == [run.key for run in runs]
+    table = fgl_repro.table("fedlog/1", datasets=["cora"], clients=np.array([3]), seeds=np.arange(2), **PLACE)
+    assert set(table["wanted"]) == {2}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_force_computes_again_what_is_there(fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    forced = {"overrides": {"runtime.force": True}, "jobs": jobs, **PLACE}
+    recorded = fgl_repro.sweep("local", seed=range(2), **PLACE)
+    packed.pack([fgl_repro.run("local", seed=2, **{**PLACE, "records": "theirs"}).record], Path("published/a/runs.csv"))
+    monkeypatch.setenv("FAKE_LOG", "log")
+    found = fgl_repro.sweep("local", seed=range(3), **forced)
+    assert sorted(lines(Path("log"), "end")) == sorted(run.key for run in found)
+    assert [run.source for run in found] == ["local"] * 3
+    assert [run.key for run in found][:2] == [run.key for run in recorded]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -131,7 +169,7 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
         (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: 'fgl-table list' shows"),
         (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
         (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
-        (lambda: fgl_repro.find("0123", **PLACE), "no run has a key that begins with '0123'"),
+        (lambda: fgl_repro.find("0123", **PLACE), "no run, recorded here or published, has a key that starts"),
         (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder"),
     ],
 )

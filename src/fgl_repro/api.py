@@ -22,10 +22,10 @@ from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import frames, obtain, tuning
 from fgl_repro.runs.folders import RunFolders, default_records
+from fgl_repro.runs.names import label
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
-from fgl_repro.runs.sweep import label
 from fgl_repro.tables import artifact, compare
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
@@ -231,19 +231,15 @@ def sweep(
 
 
 def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
-    """The run, recorded here or published, whose key begins with ``key``; its probe is the first that its world has.
+    """The run whose key begins with ``key``, recorded here or, where none is, published; see :meth:`RunFolders.find`.
+
+    Its probe is the first that its world has.
 
     Raises:
         UserError: There is none, or more than one.
     """
     folders = _folders(records, results)
-    keys = {record.key for record in folders.store.all(strict=False)}
-    found = sorted(each for each in keys.union(*folders.everything_published().values()) if each.startswith(key))
-    if len(found) != 1:
-        what = f"{len(found)} runs have keys that begin" if found else "no run has a key that begins"
-        raise UserError(f"{what} with {key!r}: see the column key of records().")
-    record = folders.done.load(found[0])
-    assert record is not None
+    record = folders.find(key)
     world = registry.options("setting").get(record.config["setting"]["world"])
     probe = world.probes[0] if world is not None else next(iter(record.metrics))
     known = record.protocol in options("protocol")

@@ -17,7 +17,7 @@ from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.methods.fedpub.masked import Masked
 from fgl_repro.methods.fedpub.method import Upload
-from fgl_repro.methods.fedpub.random_graph import Probe, as_graphs, drawn
+from fgl_repro.methods.fedpub.random_graph import SharedGraph, as_graphs, drawn
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.gin import GIN
 from fgl_repro.nn.view import Views, gcn_norm
@@ -227,13 +227,13 @@ def test_a_client_gets_the_mean_that_its_own_similarities_weigh(world: World) ->
 
 
 def test_input_graphs() -> None:
-    sent = {kind: Probe.of(drawn(4, 0, kind), 2, CPU) for kind in ("sbm", "er", "one")}
-    assert {kind: probe.features.shape[1] for kind, probe in sent.items()} == {"sbm": 500, "er": 500, "one": 1}
+    sent = {kind: SharedGraph.of(drawn(4, 0, kind), 2, CPU) for kind in ("sbm", "er", "one")}
+    assert {kind: graph.features.shape[1] for kind, graph in sent.items()} == {"sbm": 500, "er": 500, "one": 1}
     blocks = sent["sbm"].edges[0] // 100
     assert torch.equal(blocks[0], blocks[1])
     assert (sent["sbm"].edges[0, 0] != sent["sbm"].edges[0, 1]).all()
     assert sent["sbm"].edges.shape[2] == pytest.approx(2 * 2475, rel=0.05), "five times 4950 pairs at 0.1, both ways"
-    edges = [probe.edges.shape[2] for probe in sent.values()]
+    edges = [graph.edges.shape[2] for graph in sent.values()]
     assert edges[1] == pytest.approx(edges[0], rel=0.1)
     assert edges[2] == 0
     assert not torch.equal(*(sent["er"].edges[0] // 100))

@@ -85,6 +85,18 @@ def test_runs_what_is_missing_once(store: RecordStore, log: Path) -> None:
     assert len(lines(log, "start")) == 3
 
 
+def test_a_forced_run_is_done_again_and_no_older_record_hides_that_its_worker_died(
+    store: RecordStore, log: Path
+) -> None:
+    configs = [helpers.config(seed=seed, overrides={"runtime.force": True}) for seed in (0, 16)]
+    for config in configs:
+        store.save(helpers.record(config))
+    summary = run_all(configs, 1, store, execute=FAKE)
+    assert (summary.done, summary.skipped) == (1, 0)
+    assert [label for label, _ in summary.failed] == ["fedavg-release cora K=3 closed_set seed=16"]
+    assert lines(log, "end") == [key_of(configs[0])]
+
+
 def test_bad_runs_are_recorded_and_the_sweep_goes_on(
     store: RecordStore, log: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

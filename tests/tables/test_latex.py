@@ -104,6 +104,15 @@ def test_ties_share_the_mark_and_are_not_tested(tmp_path: Path) -> None:
     assert "No stars" in text
 
 
+def test_a_gap_that_never_varies_is_not_tested(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog_splits").narrow(["cora"], [3], ["local", "fedavg"])
+    archive = made_up(tmp_path, spec, "fedlog_splits", {"local": 0.5, "fedavg": 0.7})
+    text = latex.text(spec, "fedlog_splits", archive)
+    assert r"\textbf{70.00} {" in text
+    assert "No stars: a paired test wants 5 splits" in text
+    assert "tested" not in text
+
+
 def test_the_paired_test() -> None:
     seeds = range(6)
     better, noise = [0.03, 0.02, 0.04, 0.01, 0.03, 0.02], [0.1, -0.1, 0.05, 0.0, -0.05, 0.02]
@@ -116,6 +125,8 @@ def test_the_paired_test() -> None:
     assert latex.paired(runs[runs.seed < 4], "a", "b") is None
     assert latex.paired(runs, "a", "c") is None
     assert latex.paired(runs.assign(value=0.5), "a", "b") == 1.0
+    ahead = runs.assign(value=runs.seed / 10 + 0.02 * (runs.row == "a"))
+    assert latex.paired(ahead, "a", "b") is latex.paired(ahead, "b", "a") is None
 
 
 def test_words_are_no_commands() -> None:

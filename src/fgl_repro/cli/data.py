@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 from fgl_repro.cli import completion, exit_status
 from fgl_repro.core.files import cache_folder
@@ -16,6 +18,8 @@ from fgl_repro.data.catalog import UNKNOWN, rebuilt
 if TYPE_CHECKING:
     from fgl_repro.data.dataset import Dataset
     from fgl_repro.data.graph import Graph
+
+TICK = 1.0  # seconds between two looks at the clock
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,6 +81,34 @@ def _dataset(name: str, features: str | None) -> Dataset:
     return chosen
 
 
+def _loaded(dataset: Dataset, cache: Path) -> Graph:
+    """The graph; making one of a million nodes takes a minute, in a few steps that no bar could count."""
+    with _clock(f"{dataset.name}: reading or making the graph"):
+        return dataset.load(cache)
+
+
+@contextmanager
+def _clock(doing: str) -> Iterator[None]:
+    """Show what is going on and for how long, on a terminal and once a second is over; bars of the work go below."""
+    from tqdm import tqdm
+
+    shape: dict[str, Any] = {"bar_format": "{desc}, {elapsed}", "miniters": 0, "mininterval": 0, "delay": TICK}
+    done = Event()
+    with tqdm(desc=doing, **shape, leave=False, disable=None) as line:
+
+        def tick() -> None:
+            while not done.wait(TICK):
+                line.update(0)
+
+        ticking = Thread(target=tick, daemon=True)
+        ticking.start()
+        try:
+            yield
+        finally:
+            done.set()
+            ticking.join()
+
+
 def _list(cache: Path) -> int:
     from fgl_repro.core.registry import option, options
     from fgl_repro.data.graph_dataset import GraphDataset
@@ -97,7 +129,7 @@ def _list(cache: Path) -> int:
 
 def _fetch(name: str, options: argparse.Namespace) -> int:
     dataset = _dataset(name, options.features)
-    print(f"{name}: {_described(dataset.load(options.cache))} ({dataset.form}){_rebuilt(name)}")
+    print(f"{name}: {_described(_loaded(dataset, options.cache))} ({dataset.form}){_rebuilt(name)}")
     return 0
 
 
@@ -107,7 +139,7 @@ def _show(name: str, options: argparse.Namespace) -> int:
     from fgl_repro.data.parts import parts
 
     dataset = _dataset(name, options.features)
-    found = parts(dataset.load(options.cache))
+    found = parts(_loaded(dataset, options.cache))
     body = [[str(v) if isinstance(v, int) else f"{v:.3f}" for v in line.values()] for line in found]
     right = ["right"] * len(found[0])
     print(f"{name} ({dataset.form}){_rebuilt(name)}\n")
@@ -132,7 +164,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
     from fgl_repro.data import download as files
 
     cache, dataset = options.cache, _dataset(name, options.features)
-    graph = dataset.load(cache)
+    graph = _loaded(dataset, cache)
     good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
     for path in good:
         print(f"OK {name}: checksum of {path}")

@@ -19,10 +19,11 @@ from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import GROUPS, Config, conf_dir, register, search, typed
+from fgl_repro.config import GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
+from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, try_out
 from fgl_repro.runs.provenance import text_of
 from fgl_repro.runs.record import Record
@@ -51,20 +52,15 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
         made = f", made on {record.device}" if record.on_gpu else ""
-        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{made}{knobs}")
+        rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
+        given = f"{config.partitioner.name} {config.setting.option_name} {config.protocol.name}"
+        found = "recorded in" if fresh else "already recorded in"
+        print(f"{label(science(config), given)}: {found} {where}{made}{rebuild}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
         if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record
-
-
-def _title(config: Config) -> str:
-    """``fedpub-release cora K=3 published seen_graph fedlog seed=0``: the options that made a run, its model apart."""
-    method, dataset, partitioner = config.method, config.dataset.name, config.partitioner
-    given = f"{partitioner.name} {config.setting.option_name} {config.protocol.name}"
-    where = f"{dataset}{' (a rebuild)' if rebuilt(dataset) else ''} K={partitioner.clients}"
-    return f"{method.name}-{method.variant} {where} {given} seed={config.seed}"
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")

@@ -25,7 +25,16 @@ THREADS_A_CORE = 4
 
 @dataclass
 class RuntimeConfig:
-    """How to run. ``curves``: ``validation`` (cheap) or ``all`` (every probe every round)."""
+    """How to run; nothing of it enters a run's key.
+
+    Attributes:
+        device: ``auto`` (a GPU where there is one, else the CPU), ``cpu``, ``cuda`` or ``cuda:1``.
+        threads: Of the CPU, for each run.
+        deterministic: Whether torch sums in a fixed order on a GPU, where it has a way to; a CPU always does.
+        curves: What is measured in every round: ``validation``, which is cheap, or ``all``, which is every probe.
+        progress: Whether a run shows a bar, or where there is no terminal a line every half minute.
+        force: Whether a run that is recorded or published is computed again.
+    """
 
     device: str = "auto"
     threads: int = 1
@@ -45,9 +54,15 @@ class RuntimeConfig:
 
 @dataclass
 class LoggerConfig:
-    """W&B. ``mode``: ``offline``, ``online`` or ``disabled``; sweeps log afterwards unless ``live_in_sweeps``.
+    """What W&B gets of a run.
 
-    ``system``: W&B measures the machine, too (processor, memory, GPU).
+    Attributes:
+        mode: ``offline`` (files that ``wandb sync`` sends later), ``online`` or ``disabled``.
+        project: W&B's project.
+        entity: W&B's user or team; null: the user's own.
+        live_in_sweeps: Whether runs of ``fgl-train -m`` are logged while they go on; otherwise ``fgl-table push``
+            can log their records later.
+        system: Whether W&B measures the machine, too (processor, memory, GPU).
     """
 
     mode: str = "offline"
@@ -63,6 +78,14 @@ class LoggerConfig:
 
 @dataclass
 class PathsConfig:
+    """Folders, which are made where there are none.
+
+    Attributes:
+        cache: Downloads, processed graphs, and what tables remember of worlds that were slow to build.
+        records: A file for each finished run, by which it is found again.
+        outputs: What Hydra keeps of every call of ``fgl-train``, its configuration and its log.
+    """
+
     cache: str = "cache"
     records: str = "results/records"
     outputs: str = "outputs"
@@ -75,6 +98,21 @@ class PathsConfig:
 
 @dataclass
 class Config:
+    """One run: what is computed, which makes its key (the six axes and the seed), and how.
+
+    Attributes:
+        dataset: The graph, or the graphs, and the form of the features.
+        partitioner: Which client each node, or each graph, belongs to, and how many clients there are.
+        setting: What clients train on, and on which nodes they are tested (the probes).
+        protocol: Rules of optimisation and evaluation that all methods of a paper share.
+        model: The network that each client trains; ``auto``: the one that the method is made for.
+        method: What clients train on their own, what they send, and what the server makes of it.
+        seed: Of all that a run draws; split and parts are drawn by the protocol's ``split_seed`` (see ``redraw``).
+        runtime: How to run: device, threads, what is measured in every round.
+        logger: What W&B gets of the run.
+        paths: Folders of what is read and written.
+    """
+
     dataset: Dataset = MISSING
     partitioner: Partitioner = MISSING
     setting: Setting = MISSING

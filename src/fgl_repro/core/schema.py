@@ -129,12 +129,25 @@ def _node(owner: type) -> DictConfig:
 
 
 def converted(owner: type, name: str, value: Any) -> Any:
-    """``value`` as the type of a field, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer."""
+    """``value`` as the type of a field, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer.
+
+    OmegaConf refuses the numbers of NumPy, which count here as the Python values that they hold.
+    """
+    value = _without_numpy(value)
     if isinstance(value, str | int | float):
         return _simple(owner, name, type(value).__name__, value)
     node = _node(owner)
     node[name] = value
     return OmegaConf.to_object(node[name]) if OmegaConf.is_config(node[name]) else node[name]
+
+
+def _without_numpy(value: Any) -> Any:
+    """``value`` where NumPy's scalars and arrays, also those in lists and dictionaries, have become Python's values."""
+    if isinstance(value, dict):
+        return {_without_numpy(name): _without_numpy(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_numpy(inner) for inner in value]
+    return value.tolist() if hasattr(type(value), "tolist") else value  # known by that, for NumPy is slow to import
 
 
 @cache

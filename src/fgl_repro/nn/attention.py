@@ -18,33 +18,33 @@ SLOPE = 0.2
 
 
 @dataclass(frozen=True)
-class Links:
+class SparsePattern:
     """The pattern of a sparse matrix ``[n, m]`` of E entries in CSR order, and where its transpose has them.
 
     Attributes:
-        pattern, turned: The matrix and its transpose as torch has them, with values that nobody reads.
+        matrix, turned: The matrix and its transpose as torch has them, with values that nobody reads.
         row, column: Of each entry, int64 ``[E]``.
         order: Entry behind each entry of the transpose, int64 ``[E]``.
     """
 
-    pattern: Tensor
+    matrix: Tensor
     turned: Tensor
     row: Tensor
     column: Tensor
     order: Tensor
 
     @staticmethod
-    def of(matrix: sp.csr_matrix, device: torch.device) -> Links:
+    def of(matrix: sp.csr_matrix, device: torch.device) -> SparsePattern:
         numbered = sp.csr_matrix((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
         turned = numbered.tocsc()
         back = sp.csr_matrix((turned.data, turned.indices, turned.indptr), shape=matrix.shape[::-1])
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         index = [torch.from_numpy(part.astype(np.int64)).to(device) for part in (row, matrix.indices, turned.data)]
-        return Links(csr_tensor(matrix, device), csr_tensor(back, device), *index)
+        return SparsePattern(csr_tensor(matrix, device), csr_tensor(back, device), *index)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights of the entries, which add to 1 in every row that has some, from their scores ``[E]``."""
-        rows = self.pattern.shape[0]
+        rows = self.matrix.shape[0]
         most = scores.new_zeros(rows).scatter_reduce(0, self.row, scores.detach(), "amax", include_self=False)
         weight = torch.exp(scores - most[self.row])
         return weight / weight.new_zeros(rows).index_add(0, self.row, weight)[self.row]
@@ -60,22 +60,22 @@ class Links:
         return self.sums(self.softmax(scores), values)
 
 
-def _weighted(pattern: Tensor, weight: Tensor) -> Tensor:
-    """The matrix of this pattern with other values ``[E]``."""
-    indices = pattern.crow_indices(), pattern.col_indices()
-    return torch.sparse_csr_tensor(*indices, weight, size=pattern.shape, check_invariants=False)
+def _weighted(matrix: Tensor, weight: Tensor) -> Tensor:
+    """The matrix with other values ``[E]``."""
+    indices = matrix.crow_indices(), matrix.col_indices()
+    return torch.sparse_csr_tensor(*indices, weight, size=matrix.shape, check_invariants=False)
 
 
 class _Sums(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, links: Links, weight: Tensor, values: Tensor) -> Tensor:
-        ctx.links = links
+    def forward(ctx: Any, pattern: SparsePattern, weight: Tensor, values: Tensor) -> Tensor:
+        ctx.pattern = pattern
         ctx.save_for_backward(weight, values)
-        return product(_weighted(links.pattern, weight), values)
+        return product(_weighted(pattern.matrix, weight), values)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
-        links: Links = ctx.links
+        pattern: SparsePattern = ctx.pattern
         weight, values = ctx.saved_tensors
-        of_weight = (grad[links.row] * values[links.column]).sum(1)
-        return None, of_weight, product(_weighted(links.turned, weight[links.order]), grad.contiguous())
+        of_weight = (grad[pattern.row] * values[pattern.column]).sum(1)
+        return None, of_weight, product(_weighted(pattern.turned, weight[pattern.order]), grad.contiguous())

@@ -11,10 +11,11 @@ from fgl_repro.core.errors import DivergenceError, UserError, sentence
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
 from fgl_repro.runs.folders import RunFolders
+from fgl_repro.runs.names import brief, label
 from fgl_repro.runs.progress import RunProgress
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import RecordStore, Source
-from fgl_repro.runs.sweep import label, run_all
+from fgl_repro.runs.store import Archive, RecordStore, Source
+from fgl_repro.runs.sweep import run_all
 
 
 def obtain(
@@ -34,9 +35,8 @@ def obtain(
     found = None if config.runtime.force else store.whole(key)
     if found is not None and store.enough(found, config.runtime.curves):
         return found, False
-    name = f"{config.method.name} {config.dataset.name} K={config.partitioner.clients} seed={config.seed}"
     mirror = config.logger.mode if live else "disabled"
-    with RunProgress(name, config.runtime.progress) as bar:
+    with RunProgress(brief(science(config)), config.runtime.progress) as bar:
         ending = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
     record = None if ending == "busy" else store.load(key)
     if record is None:
@@ -68,8 +68,13 @@ def obtain_tuned(config: Config, folders: RunFolders) -> None:
 
 
 def _compute(config: Config, folders: RunFolders) -> None:
-    if config.runtime.force or not folders.done.enough(key_of(config), config.runtime.curves):
+    if _missing(config, folders.done):
         obtain(config, folders.store, live=False)
+
+
+def _missing(config: Config, known: Archive) -> bool:
+    """Whether a run is to be done: it is neither recorded nor published, or it is forced."""
+    return config.runtime.force or not known.enough(key_of(config), config.runtime.curves)
 
 
 def settle(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
@@ -99,7 +104,7 @@ def settle(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[
 
 def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
     known = folders.done
-    missing = [config for config in configs if not known.enough(key_of(config), config.runtime.curves)]
+    missing = [config for config in configs if _missing(config, known)]
     return run_all(missing, jobs, folders.store).failed
 
 

@@ -14,6 +14,8 @@ from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
 from fgl_repro.runs.launchers.workers import Workers
+from fgl_repro.runs.names import brief
+from fgl_repro.runs.names import label as label  # which fgl-table takes from here
 from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore
@@ -44,19 +46,6 @@ class Summary:
         return lines
 
 
-def label(identity: dict[str, Any]) -> str:
-    """A run in a few words: ``fedpub-release cora K=3 closed_set seed=0``."""
-    dataset, world, method, clients = features(identity)
-    variant = identity["method"].get("variant")
-    return f"{method}{'-' + variant if variant else ''} {dataset} K={clients} {world} seed={identity['seed']}"
-
-
-def brief(identity: dict[str, Any]) -> str:
-    """A run in fewer words, for a bar: ``fedpub cora 3c s0``."""
-    dataset, _, method, clients = features(identity)
-    return f"{method} {dataset} {clients}c s{identity['seed']}"
-
-
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
     """One job a distinct key, small data sets first, the runs of one data set together (workers cache it).
 
@@ -83,7 +72,7 @@ def run_all(
     *,
     execute: str = EXECUTE,
 ) -> Summary:
-    """Do every run of ``configs`` that ``store`` does not hold (with all curves, where a config asks for them).
+    """Do every run of ``configs`` that is missing in ``store``, and those that are forced.
 
     Repeats (panels that share a world) are done once. Several sweeps, in several shells or on several machines, may
     share the store; a run that another of them does is waited for.
@@ -98,7 +87,7 @@ def run_all(
         OSError: There is something to do, and the folder of the records cannot be made or written.
     """
     wanted = jobs_of(configs)
-    missing = [job for job in wanted if not store.enough(store.whole(job.key), job.config.runtime.curves)]
+    missing = [job for job in wanted if _missing(job, store)]
     if not missing:
         return Summary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
@@ -111,6 +100,11 @@ def run_all(
         for line in sweep.summary.sentences():
             print(line, file=sys.stderr)
     return sweep.summary
+
+
+def _missing(job: Job, store: RecordStore) -> bool:
+    """Whether a run is to be done: no record is enough for it, or it is forced and no earlier record counts."""
+    return job.config.runtime.force or not store.enough(store.whole(job.key), job.config.runtime.curves)
 
 
 class _Sweep:
@@ -140,7 +134,7 @@ class _Sweep:
         if answer.ending == "busy":
             self.foreign.append(job)
             return
-        if answer.ending == "done" or (answer.ending == "died" and self._is_done(job)):
+        if answer.ending == "done" or (answer.ending == "died" and not _missing(job, self._store)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
@@ -153,9 +147,6 @@ class _Sweep:
             self.summary.failed.append((label(job.identity), answer.sentence))
         self._progress.advance()
 
-    def _is_done(self, job: Job) -> bool:
-        return self._store.enough(self._store.whole(job.key), job.config.runtime.curves)
-
     def _look_around(self) -> None:
         """Runs that other shells held: recorded by now, free again, or still held."""
         if not self.foreign or time.monotonic() - self._looked < POLL:
@@ -163,7 +154,7 @@ class _Sweep:
         self._looked = time.monotonic()
         held = []
         for job in self.foreign:
-            if self._store.path(job.key).exists() or not self._store.is_claimed(job.key):
+            if not _missing(job, self._store) or not self._store.is_claimed(job.key):
                 self.pending.append(job)  # a worker looks again, under its own claim
             else:
                 held.append(job)

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from fgl_repro.runs.names import mirror_name, row_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -57,14 +59,12 @@ def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, An
     The id ends in the attempt because W&B never lets the id of a deleted run be used again.
     """
     config = record.config
+    row, key = row_of(config), record.key
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
-    clients, seed, key = config["partitioner"]["clients"], config["seed"], record.key
-    variant = config["method"].get("variant")
-    row = f"{method}-{variant}" if variant else method
     own = [*tags, config["protocol"].get("name"), method, row, dataset, world]
     return {
         "group": record.cell[:12],
-        "name": f"{method}-{dataset}-{clients}c-{world}-s{seed}-{key[:6]}",
+        "name": mirror_name(config, key),
         "id": f"{key[:12]}-{attempt}",
         "tags": list(dict.fromkeys(str(tag)[:64] for tag in own if tag)),
         "config": {**config, "row": row, "record_key": key, "cell": record.cell, **provenance(record)},

@@ -101,7 +101,9 @@ def marked(table: Grid, source: Source) -> Marks:
 
 
 def paired(runs: pd.DataFrame, first: str, second: str) -> float | None:
-    """p-value of two rows being alike, by the runs of a column that share a seed; None if these are too few.
+    """p-value of two rows being alike, by the runs of a column that share a seed.
+
+    None if these are too few, or all ahead by the same gap: without any spread the test has nothing to go by.
 
     Args:
         runs: A line a run: ``row``, ``seed``, ``value``.
@@ -112,8 +114,8 @@ def paired(runs: pd.DataFrame, first: str, second: str) -> float | None:
     gaps = (wide[first] - wide[second]).dropna()
     if len(gaps) < ENOUGH:
         return None
-    if gaps.std() < 1e-9:  # nothing to test by
-        return 1.0
+    if gaps.std() < 1e-9:
+        return 1.0 if abs(gaps.mean()) < 1e-9 else None
     from scipy.stats import ttest_1samp
 
     return float(ttest_1samp(gaps, 0.0).pvalue)
@@ -211,9 +213,10 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
             "which makes the test too sure."
         )
         left = marks.several - marks.tested
-        stars += f" {left} columns have too few runs that both share, or a tie." if left else ""
+        stars += f" {left} columns have too few runs that both share, a tie, or one gap throughout." if left else ""
     else:
-        stars = f"No stars: a paired test wants {ENOUGH} {draws} that the best and the second best share."
+        shared = f"{ENOUGH} {draws} that the best and the second best share"
+        stars = f"No stars: a paired test wants {shared}, and gaps that vary."
     few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
     told = [stars, "A small number in brackets: of fewer seeds, so many." * few, *compare.fitted(table)]
     told += [rebuilds(spec.datasets), spec.blank]

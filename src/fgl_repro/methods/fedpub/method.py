@@ -30,8 +30,8 @@ and e_k is the mean of their embeddings. Their Gaussian features enter as all do
 are categories, too; their links are all alike.
 
 Known differences from the released code: it also sends every client the global model, which none reads; not sent
-here. Its probe features are unseeded; here they come from a stream of the run seed. Masks of a client are its own
-(the released workers can leak them). tau = 3 for non-overlapping, 5 for overlapping clients (shipped scripts).
+here. Its random graph's features are unseeded; here they come from a stream of the run seed. Masks of a client are its
+own (the released workers can leak them). tau = 3 for non-overlapping, 5 for overlapping clients (shipped scripts).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class FedPub(Method[State]):
         units = random_graph.as_graphs(graph, self.random_graph) if whole else graph
         copies = UnionGraph.copies(units, clients.count)
         state.shared = clients.model.view(clients.views, copies, np.arange(copies.num_nodes))
-        return Turn(down=random_graph.Probe.of(graph, clients.count, clients.views.device))
+        return Turn(down=random_graph.SharedGraph.of(graph, clients.count, clients.views.device))
 
     def publish(self, clients: Clients, state: State) -> Message:
         return Download(clients.params, self.sent_masks(clients))

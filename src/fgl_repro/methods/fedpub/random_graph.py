@@ -26,18 +26,18 @@ SHAPES = {
 
 
 @dataclass
-class Probe(Message):
+class SharedGraph(Message):
     """The random graph, sent once: features ``[K, 500, d]`` and every edge both ways ``[K, 2, M]``, 64-bit."""
 
     features: Tensor
     edges: Tensor
 
     @staticmethod
-    def of(graph: Graph, clients: int, device: torch.device) -> Probe:
+    def of(graph: Graph, clients: int, device: torch.device) -> SharedGraph:
         """To so many clients."""
         edges = torch.from_numpy(np.stack(graph.adjacency.nonzero())).long()
         sent = torch.from_numpy(graph.features.toarray()), edges
-        return Probe(*(tensor.to(device).expand(clients, *tensor.shape) for tensor in sent))
+        return SharedGraph(*(tensor.to(device).expand(clients, *tensor.shape) for tensor in sent))
 
 
 def drawn(num_features: int, seed: int, kind: str = "sbm") -> Graph:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
-from fgl_repro.nn.attention import Links
+from fgl_repro.nn.attention import SparsePattern
 from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import glorot
 from fgl_repro.nn.view import weighted, with_loops
@@ -55,7 +55,7 @@ class GAT(Layered):
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
         """All nodes and their links, and those of the ``rows``."""
-        return views.whole(graph, rows, Links.of, strong)
+        return views.whole(graph, rows, SparsePattern.of, strong)
 
     def first(self, params: Params, view: View) -> Tensor:
         """Features through the first map, at all nodes, ``[K, n1, H]``."""
@@ -79,7 +79,9 @@ class GAT(Layered):
         mapped = torch.bmm(hidden, params["W2"])
         return self.attended(params, 2, mapped, view.outer, view.pick)
 
-    def attended(self, params: Params, layer: int, mapped: Tensor, links: Links, pick: Tensor | None = None) -> Tensor:
+    def attended(
+        self, params: Params, layer: int, mapped: Tensor, pattern: SparsePattern, pick: Tensor | None = None
+    ) -> Tensor:
         """A layer's output ``[K, r, F]`` from the mapped values of all nodes ``[K, n1, F]``.
 
         Args:
@@ -88,5 +90,5 @@ class GAT(Layered):
         source, target = (torch.bmm(mapped, params[f"{x}{layer}"].unsqueeze(2)).flatten() for x in "st")
         if pick is not None:
             target = target.index_select(0, pick)
-        found = links.attend(mapped.flatten(0, 1), source, target)
+        found = pattern.attend(mapped.flatten(0, 1), source, target)
         return found.view(mapped.shape[0], -1, mapped.shape[2]) + params[f"b{layer}"].unsqueeze(1)

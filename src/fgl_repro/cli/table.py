@@ -17,9 +17,10 @@ from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
 from fgl_repro.runs.folders import RECORDS, default_records
 from fgl_repro.runs.launchers.launcher import Launcher
+from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
-from fgl_repro.runs.sweep import label, run_all
+from fgl_repro.runs.sweep import run_all
 from fgl_repro.tables import artifact, latex, load, report, results
 from fgl_repro.tables.request import NARROWED, Request
 

@@ -14,8 +14,7 @@ from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
 from fgl_repro.runs.launchers.workers import Workers
-from fgl_repro.runs.names import brief
-from fgl_repro.runs.names import label as label  # which fgl-table takes from here
+from fgl_repro.runs.names import brief, label
 from fgl_repro.runs.progress import Progress, features, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore

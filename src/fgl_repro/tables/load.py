@@ -15,13 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import TypeAdapter, ValidationError
-from yaml import YAMLError
 
 from fgl_repro.config import AXES
 from fgl_repro.config import folders as config_folders
+from fgl_repro.config.yamls import read_yaml
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.fl.metrics import METRICS
@@ -191,10 +189,7 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
 @cache
 def _read(path: Path) -> dict[str, Any]:
     """Entries of a yaml, to be read only."""
-    try:
-        found = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OSError, UnicodeDecodeError, RecursionError, OmegaConfBaseException, YAMLError) as error:
-        raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
+    found = read_yaml(path, "table", resolve=True)
     if not isinstance(found, dict):
         raise UserError(f"the table {path} is no mapping of names to values: see the other files in that folder.")
     return {str(name): value for name, value in found.items()}

@@ -133,7 +133,14 @@ def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
 
 def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class), and check it."""
-    return check(_typed(cfg))
+    return _possible(_typed(cfg))
+
+
+def _possible(config: Config) -> Config:
+    """``config`` unchanged, or a UserError for what its options, or sizes that are known, can never do together."""
+    check(config)
+    config.partitioner.check_sizes(config.dataset)
+    return config
 
 
 def _typed(cfg: DictConfig) -> Config:
@@ -308,7 +315,7 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
             raise UserError(wrong_value(dotted, value, error)) from None
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again
-    return check(out)
+    return _possible(out)
 
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:

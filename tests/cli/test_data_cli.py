@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.cli import data as cli
+from fgl_repro.data.download import source_of
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -15,3 +21,23 @@ def test_help_imports_nothing_heavy() -> None:
         "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy', 'torch')))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
+
+
+def test_list_tells_raw_files_at_hand_from_those_to_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FGL_DATA", str(tmp_path / "data"))
+    for name, root in (("cora", tmp_path / "data"), ("actor", tmp_path / "cache" / "raw")):
+        source = source_of(name)
+        (root / source.folder).mkdir(parents=True)
+        for file in source.urls:
+            (root / source.folder / file).touch()
+    photo = source_of("photo")
+    (tmp_path / "data" / photo.folder).mkdir(parents=True)
+    assert cli.main(["list", "--cache", str(tmp_path / "cache")]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    start = head.index("raw files")
+    told = {line.split()[0]: line[start : start + len("raw files")].strip() for line in lines}
+    assert {name for name, files in told.items() if files == "at hand"} == {"cora", "actor"}
+    assert told["photo"] == "absent"
+    assert told["motif_basis"] == "-"

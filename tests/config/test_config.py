@@ -256,7 +256,6 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("+nothing=3", "nothing does not exist: choose from dataset"),
         ("seed=x", "seed=x: give a whole number."),
         ("partitioner.clients=2.5", "partitioner.clients=2.5: give a whole number."),
-        ("protocol.lr=fast", "protocol.lr=fast: give a number."),
         ("protocol.lr=[", "the override 'protocol.lr=[' cannot be read: "),
         ("dataset", "the override 'dataset' cannot be read: "),
         ("protocol.split=3", "protocol.split=3: Invalid value assigned"),

@@ -19,7 +19,7 @@ from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.artifact import make, place
 from fgl_repro.tables.entries import ACCURACY, Cell, Row
-from fgl_repro.tables.load import _read, load, names, parse
+from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import rows_by_line, swept
 
@@ -204,57 +204,6 @@ def test_mistakes_in_a_yaml_are_one_sentence_with_the_file(tmp_path: Path, old: 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-OWN = """
-title: Mine
-rows: [fedavg]
-datasets: [cora]
-clients: [3]
-seeds: [0]
-panels: {"1": seen_graph}
-"""
-
-
-@pytest.mark.parametrize("shared", [None, "name: Mine"])
-def test_without_a_paper_yaml_rows_and_panels_are_written_out(tmp_path: Path, shared: str | None) -> None:
-    path = tmp_path / "mine" / "1.yaml"
-    path.parent.mkdir()
-    if shared:
-        (path.parent / "_paper.yaml").write_text(shared)
-    path.write_text(OWN)
-    said = r"rows has fedavg, and no _paper\.yaml says what that is: write \{name: \.\.\., method: fedavg\}\.$"
-    with pytest.raises(UserError, match=said):
-        parse(path)
-    path.write_text(OWN.replace("[fedavg]", "[{name: FedAvg, method: fedavg}]"))
-    said = r"panel 1 is like seen_graph, and no _paper\.yaml says what that is: write \{title: \.\.\., setting: "
-    parse.cache_clear()
-    _read.cache_clear()
-    with pytest.raises(UserError, match=said):
-        parse(path)
-
-
-def test_a_row_that_the_paper_does_not_know_may_be_written_out(tmp_path: Path) -> None:
-    path = written(tmp_path, GRID.replace("\nrows:", "\nrows:\n  - fedagv"))
-    with pytest.raises(
-        UserError, match=r"rows has fedagv, which _paper\.yaml does not know: choose from .*, or write \{"
-    ):
-        parse(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("fedvn", "fedvn is a paper: choose one of its tables, fedvn/1, fedvn/1_sst2,"),
-        ("FedVN", "FedVN is a paper: choose one of its tables, fedvn/1,"),
-        ("fedvn/99", "there is no table fedvn/99: choose one of its tables, fedvn/1, fedvn/1_sst2,"),
-        ("fedvnn/3", "there is no table fedvnn/3 (did you mean fedvn/3?): 'fgl-table list' shows those of fedlog,"),
-    ],
-)
-def test_a_table_that_there_is_not(name: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        load(name)
-    assert str(caught.value).startswith(said)
 
 
 def test_what_the_tables_of_a_paper_share_is_mappings(tmp_path: Path) -> None:

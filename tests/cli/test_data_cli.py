@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import data
+from fgl_repro.cli import data as cli
+from fgl_repro.data.download import source_of
 from fgl_repro.data.graph import Graph
 from fgl_repro.data.sources.generated import Generated
 
@@ -45,7 +46,27 @@ def test_work_that_takes_long_shows_a_clock_on_a_terminal(
         return toy_graph
 
     monkeypatch.setattr(sys, "stderr", seen := kind())
-    monkeypatch.setattr(data, "TICK", 0.02)
+    monkeypatch.setattr(cli, "TICK", 0.02)
     monkeypatch.setattr(Generated, "load", slow)
-    assert data.main(["show", "generated", "--cache", str(tmp_path)]) == 0
+    assert cli.main(["show", "generated", "--cache", str(tmp_path)]) == 0
     assert seen.getvalue().rpartition("\r")[2] == "", "the line is gone at the end"
+
+
+def test_list_tells_raw_files_at_hand_from_those_to_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FGL_DATA", str(tmp_path / "data"))
+    for name, root in (("cora", tmp_path / "data"), ("actor", tmp_path / "cache" / "raw")):
+        source = source_of(name)
+        (root / source.folder).mkdir(parents=True)
+        for file in source.urls:
+            (root / source.folder / file).touch()
+    photo = source_of("photo")
+    (tmp_path / "data" / photo.folder).mkdir(parents=True)
+    assert cli.main(["list", "--cache", str(tmp_path / "cache")]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    start = head.index("raw files")
+    told = {line.split()[0]: line[start : start + len("raw files")].strip() for line in lines}
+    assert {name for name, files in told.items() if files == "at hand"} == {"cora", "actor"}
+    assert told["photo"] == "absent"
+    assert told["motif_basis"] == "-"

@@ -14,6 +14,7 @@ from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.sweep import label
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
@@ -359,7 +360,37 @@ def test_rerun_finds_published_runs_too(tmp_path):
     assert folders.find(key[:12]).key == key
     with pytest.raises(UserError, match="no run, recorded here or published"):
         folders.find("zz")
-    with pytest.raises(UserError, match="published runs have"):
+    with pytest.raises(UserError, match="runs have a key that starts with"):
+        folders.find("")
+
+
+def test_rerun_names_the_runs_that_may_be_meant_here_and_published(tmp_path):
+    folders = RunFolders(tmp_path, Path(__file__).parents[2] / "results")
+    published = folders.published("fedvn")[0]
+    keys = sorted(each for runs in folders.everything_published().values() for each in runs)
+    digit = keys[0][0]
+    same = [key for key in keys if key.startswith(digit)]
+    mine = next(key for key in sorted(published) if key in same)
+    folders.store.save(published[mine])
+    with pytest.raises(UserError) as caught:
+        folders.find(digit)
+    told = str(caught.value)
+    assert told.startswith(
+        f"{len(same)} runs have a key that starts with {digit!r}, {mine[:8]} ({label(published[mine].config)}), "
+    )
+    assert told.endswith(f" and {len(same) - 5} others: give more digits.")
+    assert told.count(" K=") == told.count(" seed=") == 5
+    assert folders.find(mine[:12]).key == mine
+    assert folders.find(mine).key == mine
+
+
+def test_rerun_names_runs_that_were_recorded_here(tmp_path):
+    every = RunFolders(tmp_path, Path(__file__).parents[2] / "results").published("fedvn")[0]
+    folders = RunFolders(tmp_path / "records", tmp_path / "none")
+    first, second = sorted(every)[:2]
+    for key in (first, second):
+        folders.store.save(every[key])
+    with pytest.raises(UserError, match=rf"^2 runs have .* {first[:8]} \(.* {second[:8]} \(.*\): give more digits\.$"):
         folders.find("")
 
 

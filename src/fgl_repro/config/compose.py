@@ -18,9 +18,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, ValidationError
 
 from fgl_repro.config import parts
+from fgl_repro.config.refused import in_a_sentence, no_schema, schemas, wrong_value
 from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
-from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
@@ -131,16 +131,16 @@ def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
         store.store(group=group, name=name, node=node)
 
 
-def schemas(group: str) -> dict[str, type]:
-    """What a yaml of ``group`` may begin with: ``_NAME`` for each option of an axis, else ``_schema``."""
-    if group in PACKAGES:
-        return {f"_{name}": option for name, option in registry.options(group).items()}
-    return {"_schema": get_type_hints(Config)[group]}
-
-
 def typed(cfg: DictConfig) -> Config:
     """Resolve a composed Hydra config into plain dataclasses (the method into its own class), and check it."""
-    return check(_typed(cfg))
+    return _possible(_typed(cfg))
+
+
+def _possible(config: Config) -> Config:
+    """``config`` unchanged, or a UserError for what its options, or sizes that are known, can never do together."""
+    check(config)
+    config.partitioner.check_sizes(config.dataset)
+    return config
 
 
 def _typed(cfg: DictConfig) -> Config:
@@ -159,12 +159,8 @@ def _typed(cfg: DictConfig) -> Config:
             raise UserError(f"{f.name} belongs to every run and cannot be removed: leave ~{f.name} out.")
         node = cfg[f.name]
         values[f.name] = OmegaConf.to_object(node) if OmegaConf.is_config(node) else node
-        if isinstance(values[f.name], dict):
-            names = " or ".join(schemas(f.name))
-            raise UserError(
-                f"the yaml chosen for {f.name} has no schema: begin it with `defaults: [NAME, _self_]`, "
-                f"NAME being {names}."
-            )
+        if isinstance(values[f.name], dict | list):
+            raise UserError(no_schema(f.name))
         if f.name in GROUPS:
             _known(node, f"{f.name}.", type(values[f.name]))
     if isinstance(values["model"], Auto):
@@ -193,7 +189,7 @@ def read(wanted: Iterable[tuple[str, str]]) -> None:
     GlobalHydra.instance().clear()
     more = ",".join("'file://{}'".format(str(path).replace("'", "\\'")) for path in searched)
     named = {pair: f"option{number}" for number, pair in enumerate(left) if pair != ("", "")}
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"), in_a_sentence():
         search = f"hydra.searchpath=[{more}]"
         if ("", "") in left:
             _nodes["", ""] = compose("config", overrides=[search])
@@ -279,7 +275,10 @@ def _root(choices: tuple[tuple[str, str], ...], clients: int | None) -> DictConf
     """The options as one config of OmegaConf."""
     root = copy.deepcopy(_node("", ""))
     for group, option in choices:
-        root[group] = _node(group, option)  # which OmegaConf copies
+        try:
+            root[group] = _node(group, option)  # which OmegaConf copies
+        except ValidationError:
+            raise UserError(no_schema(group)) from None
     if clients is not None:
         root.partitioner.clients = clients
     return root
@@ -313,10 +312,10 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
         try:
             setattr(target, last, converted(type(target), last, value))
         except ValidationError as error:
-            raise UserError(f"{dotted}={value}: {str(error).splitlines()[0]}.") from None
+            raise UserError(wrong_value(dotted, value, error)) from None
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again
-    return check(out)
+    return _possible(out)
 
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:

@@ -127,6 +127,8 @@ def together(parts: Mapping[str, Part]) -> dict[str, Any]:
         return getattr(parts[axis].owner, "name", "")
 
     def said(group: str, key: str) -> Any:
+        if group not in parts or key not in parts[group].values.keys() | parts[group].open.keys():
+            raise UserError(f"a yaml says ${{{group}.{key}}}, which is no key of a run: mend the yaml.")
         part = parts[group]
         found = part.open.get(key, part.values.get(key))
         while isinstance(found, Table):

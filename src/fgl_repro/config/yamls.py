@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from fgl_repro.core.errors import UserError
 
 GROUP = "fgl_repro.conf"
 """Entry points that name a package's folder of yaml files, as in ``my_fgl.conf``."""
+
+NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
+"""OmegaConf's notes for programmers."""
 
 searched: list[Path] = []
 """Folders of ``--config-dir``."""
@@ -50,6 +58,32 @@ def installed() -> tuple[Path, ...]:
 def folders() -> list[Path]:
     """All folders in the order in which they are searched; the first that has a name wins."""
     return [conf_dir(), *installed(), *searched]
+
+
+def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
+    """What a yaml file holds, as plain lists and mappings.
+
+    Args:
+        kind: What the file is, for the sentence that refuses it: ``table``, ``method``, ...
+        resolve: Whether interpolations are replaced by what they stand for.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    try:
+        return OmegaConf.to_container(OmegaConf.load(path), resolve=resolve)
+    except RecursionError:
+        told = "an entry contains itself"
+    except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:
+        told = first_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
+    raise UserError(f"the {kind} {path} cannot be read ({told}): mend the yaml.")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = " ".join(line for line in lines if not line.startswith("See https://"))
+    return " ".join(NOISE.sub("", text).split()).rstrip(".")
 
 
 class Installed(SearchPathPlugin):

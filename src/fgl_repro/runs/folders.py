@@ -11,11 +11,14 @@ from pathlib import Path
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.runs import curves
+from fgl_repro.runs.names import label
 from fgl_repro.runs.packed import Packed, PackedDiverged
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import PREFIX, Archive, RecordStore
 
 RECORDS = Path("results/records")
+NAMED = 5
+"""Of runs that might be meant, so many are named."""
 
 Published = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
 """The published runs of a paper, their curves, and those that diverged, by key."""
@@ -96,22 +99,38 @@ class RunFolders:
         return _read(*files, *states)
 
     def find(self, key: str) -> Record:
-        """The one run whose key begins with ``key``: recorded here or, where none is, published.
+        """The one run whose key begins with ``key``: as it was recorded here or, where it was not, published.
 
         Raises:
-            UserError: There is none, or more than one.
+            UserError: There is none, or more than one: the sentence names them.
         """
         own = self.store
-        every = self.everything_published().values()
-        published = {each: runs for runs in every for each in runs if each.startswith(key)}
-        if any(path.stem.startswith(key[:PREFIX]) for path in own.files()):
+        here = [path.stem for path in own.files() if path.stem.startswith(key[:PREFIX])]
+        published = {
+            each: runs
+            for runs in self.everything_published().values()
+            for each in runs
+            if each.startswith(key) and each[:PREFIX] not in here
+        }
+        if not here and not published:
+            where = f"{self.results}/*/runs.csv, column key, and {self.records}"
+            raise UserError(f"no run, recorded here or published, has a key that starts with {key!r}: see {where}.")
+        if len(here) + len(published) > 1:
+            labels = {each: _label(own.whole(each)) for each in sorted(here)[:NAMED]}
+            labels |= {each: _label(published[each][each]) for each in sorted(published)[: NAMED - len(labels)]}
+            digits = max(8, len(key) + 1)
+            named = ", ".join(f"{each[:digits]} ({what})" for each, what in labels.items())
+            count = len(here) + len(published)
+            further = f" and {count - len(labels)} others" if count > len(labels) else ""
+            raise UserError(f"{count} runs have a key that starts with {key!r}, {named}{further}: give more digits.")
+        if here:
             return own.find(key)
-        if len(published) != 1:
-            found = f"{len(published)} published runs have" if published else "no run, recorded here or published, has"
-            where = f"{self.results}/*/runs.csv, column key" + ("" if published else f", and {self.records}")
-            raise UserError(f"{found} a key that starts with {key!r}: see {where}.")
         ((whole, runs),) = published.items()
         return runs[whole]
+
+
+def _label(record: Record | None) -> str:
+    return label(record.config) if record else "damaged"
 
 
 @lru_cache

@@ -15,13 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import TypeAdapter, ValidationError
-from yaml import YAMLError
 
 from fgl_repro.config import AXES
 from fgl_repro.config import folders as config_folders
+from fgl_repro.config.yamls import read_yaml
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.fl.metrics import METRICS
@@ -99,8 +97,11 @@ def load(name: str) -> TableSpec:
     by_short = {_short(full): path for full, path in found.items()}
     path = by_short.get(_short(name)) or by_short.get("fedlog" + _short(name))
     if path is None:
-        near = [full for full in found if full.startswith(f"{name.partition('/')[0]}/")]
-        known = f"choose from {', '.join(near)}" if near else f"'fgl-table list' shows those of {', '.join(papers())}"
+        paper, slash, _ = name.lower().partition("/")
+        if own := [full for full in found if full.startswith(f"{paper}/")]:
+            what = f"there is no table {name}" if slash else f"{name} is a paper"
+            raise UserError(f"{what}: choose one of its tables, {', '.join(own)}.")
+        known = f"'fgl-table list' shows those of {', '.join(papers())}"
         raise UserError(f"there is no table {name}{nearest(name, names())}: {known}.")
     return parse(path)
 
@@ -191,10 +192,7 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
 @cache
 def _read(path: Path) -> dict[str, Any]:
     """Entries of a yaml, to be read only."""
-    try:
-        found = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OSError, UnicodeDecodeError, RecursionError, OmegaConfBaseException, YAMLError) as error:
-        raise UserError(f"the table {path} cannot be read ({' '.join(str(error).split())}): mend the yaml.") from None
+    found = read_yaml(path, "table", resolve=True)
     if not isinstance(found, dict):
         raise UserError(f"the table {path} is no mapping of names to values: see the other files in that folder.")
     return {str(name): value for name, value in found.items()}
@@ -232,12 +230,20 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return out
 
 
+def _unknown(known: Mapping[str, Any], instead: str) -> str:
+    """Why a name is not enough, and what to write: a table of one's own may have no ``_paper.yaml`` beside it."""
+    if not known:
+        return f"and no {PAPER} says what that is: {instead}"
+    return f"which {PAPER} does not know: choose from {', '.join(known)}, or {instead}"
+
+
 def _row(given: Any, known: Mapping[str, dict[str, Any]], path: Path) -> Any:
     """Entries of a row, which may be given by its name in ``_paper.yaml``."""
     if not isinstance(given, str):
         return given
     if given not in known:
-        raise _wrong(path, f"rows has {given}, which {PAPER} does not know: choose from {', '.join(known)}")
+        whole = f"write {{name: ..., method: {given}}}"
+        raise _wrong(path, f"rows has {given}, {_unknown(known, whole)}")
     return {"id": given, **known[given]}
 
 
@@ -248,5 +254,6 @@ def _panel(name: str, given: Any, known: Mapping[str, dict[str, Any]], path: Pat
         return given
     like, own = given.get("like", ""), {key: value for key, value in given.items() if key != "like"}
     if "like" in given and like not in list(known):  # a list, for yaml has names that cannot be looked up
-        raise _wrong(path, f"panel {name} is like {like}: {PAPER} knows {', '.join(known)}")
+        whole = "write {title: ..., setting: ..., probe: ...}"
+        raise _wrong(path, f"panel {name} is like {like}, {_unknown(known, whole)}")
     return {"name": name, **(known[like] if "like" in given else {}), **own}

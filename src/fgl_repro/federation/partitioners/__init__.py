@@ -11,6 +11,7 @@ import numpy as np
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.schema import Option
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph, array_hash
 from fgl_repro.federation.split import Split
 
@@ -53,6 +54,9 @@ class Partitioner(Option):
 
     def check(self) -> None:
         self.at_least(1, "clients")
+
+    def check_sizes(self, dataset: Dataset) -> None:
+        """Refuse, with a :class:`UserError`, what the data set is known to be too small for before it is loaded."""
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray | list[np.ndarray], str]:
         """Part of each node ``[N]``, or, where parts may share nodes, the ascending nodes of each; and who says so.

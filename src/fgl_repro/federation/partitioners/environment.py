@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.partitioners import Partitioner
@@ -40,6 +41,18 @@ class Environment(Partitioner):
         self.at_least(2, "graphs")
         if not 0 <= self.mixed <= 1:
             raise UserError(f"partitioner.mixed={self.mixed} must lie in [0, 1].")
+
+    def check_sizes(self, dataset: Dataset) -> None:
+        known = dataset.known.graphs if dataset.known else ()
+        at_home = self.graphs - (round(self.mixed * self.graphs) if len(known) > 1 else 0)
+        at_homes = [len(range(each, self.clients, len(known))) * at_home for each in range(len(known))]
+        named = [f" of environment {each}" for each in range(len(known))]
+        sizes = [("", self.clients * self.graphs, sum(known)), *zip(named, at_homes, known, strict=True)]
+        for what, number, there in sizes if known else []:
+            if number > there:
+                given = f"partitioner.clients={self.clients} and partitioner.graphs={self.graphs}"
+                taken = f"take {number} graphs{what}, and {dataset.name} has {there}"
+                raise UserError(f"{given} {taken}: lower one of them.")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[list[np.ndarray], str]:
         """Graphs of each client, ascending int64.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.partitioners import Membership, Partitioner
 from fgl_repro.federation.split import BY_CLASS, PUBLISHED, TEST, TRAIN, VALIDATION, Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
@@ -60,9 +61,10 @@ def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, sp
     if split.source == "partitioner":
         drawn = partitioner.drawn_roles(graph, split)
         if drawn is None:
+            asked = "graphs" if isinstance(graph, GraphSet) else "nodes"
             raise UserError(
                 f"protocol.split_source=partitioner is for a partitioner that draws roles with its parts, which "
-                f"{partitioner.name} does not do: set it to stream."
+                f"{partitioner.name} does not do: choose a protocol for {asked}, or set it to stream."
             )
         roles = drawn
     elif split.source not in BY_CLASS:

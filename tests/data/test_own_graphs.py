@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
 from fgl_repro.data.graphset import GraphSet
 from support import worlds
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "adding.md"
 
 
 @dataclass
@@ -249,3 +252,14 @@ def test_the_wrong_method_or_base_class_is_one_sentence(tmp_path: Path) -> None:
         Raw().load(tmp_path)
     with pytest.raises(UserError, match=r"holds 2 graphs: .* derive the data set from data\.graph_dataset\.GraphData"):
         OfNodes().load(tmp_path)
+
+
+def test_the_guides_example_is_a_data_set(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.M | re.S)
+    (code,) = [block for block in blocks if "GraphDataset" in block]
+    found: dict[str, Any] = {}
+    exec(code, found)
+    graphs = found["Rings"]().load(tmp_path)
+    assert graphs.sizes == {"graphs": 120, "nodes": 1437, "edges": 1377, "features": 1, "classes": 2}
+    assert np.bincount(graphs.environment).tolist() == [60, 60]
+    assert np.bincount(graphs.labels).tolist() == [60, 60]

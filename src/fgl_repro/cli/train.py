@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import GROUPS, Config, conf_dir, register, search, typed
+from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, search, typed
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
@@ -39,8 +40,12 @@ _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
 
 
-def job(config: Config, live: bool = True, slot: int = 0) -> Record:
-    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself."""
+def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
+    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself.
+
+    Args:
+        words: Overrides on the command line; those that the run's options do not tell are printed with them.
+    """
     store = RecordStore(config.paths.records)
     for candidate in tuning.choices(config):
         try_out(candidate, store, partial(obtain, candidate.config, store, live=False, slot=slot))
@@ -51,7 +56,7 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
         made = f", made on {record.device}" if record.on_gpu else ""
-        print(f"{_title(config)}: {'recorded in' if fresh else 'already recorded in'} {where}{made}{knobs}")
+        print(f"{_title(config, words)}: {'recorded in' if fresh else 'already recorded in'} {where}{made}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
         if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
@@ -59,12 +64,18 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     return record
 
 
-def _title(config: Config) -> str:
-    """``fedpub-release cora K=3 published seen_graph fedlog seed=0``: the options that made a run, its model apart."""
+def _title(config: Config, words: Sequence[str]) -> str:
+    """``fedpub-release cora K=3 published seen_graph fedlog seed=0``: the options that made a run, its model apart.
+
+    Other keys of science that the command line has set come before the seed, as it has them.
+    """
     method, dataset, partitioner = config.method, config.dataset.name, config.partitioner
     given = f"{partitioner.name} {config.setting.option_name} {config.protocol.name}"
     where = f"{dataset}{' (a rebuild)' if rebuilt(dataset) else ''} K={partitioner.clients}"
-    return f"{method.name}-{method.variant} {where} {given} seed={config.seed}"
+    told = ("partitioner.clients", "method.variant")
+    keys = {word: word.partition("=")[0] for word in (word.lstrip("+") for word in words)}
+    more = [word for word, key in keys.items() if key.partition(".")[0] in AXES and "." in key and key not in told]
+    return " ".join([f"{method.name}-{method.variant}", where, given, *more, f"seed={config.seed}"])
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
@@ -77,7 +88,8 @@ def _hydra_main(cfg: DictConfig) -> float:
     slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
-        return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+        live = not multirun or config.logger.live_in_sweeps
+        return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
     except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception
         raise SystemExit(0) from None
     except REFUSALS as error:

@@ -365,8 +365,12 @@ def test_a_run_is_printed_with_its_options(
 ) -> None:
     overrides = {"paths.records": str(shell.store.folder), "method.variant": "paper"}
     monkeypatch.setattr(train, "obtain", lambda config, *_: (helpers.record(config), True))
-    train.job(build(overrides, method="fedpub", partitioner="metis", setting="unseen_node", protocol="fedpub"))
+    run = build(overrides, method="fedpub", partitioner="metis", setting="unseen_node", protocol="fedpub")
+    train.job(run)
     assert capsys.readouterr().out.startswith("fedpub-paper cora K=3 metis unseen_node fedpub seed=0: recorded in ")
+    words = ("method=fedpub", "method.variant=paper", "+protocol.lr=0.1", "partitioner.clients=3", "runtime.threads=1")
+    train.job(run, words=words)
+    assert " metis unseen_node fedpub protocol.lr=0.1 seed=0: recorded in " in capsys.readouterr().out
 
 
 def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:

@@ -81,6 +81,11 @@ def test_an_installed_package_adds_an_option_on_every_axis_and_a_table(tmp_path:
     pins = list((tmp_path / "cache" / "graphs").glob("blocks-raw-*.json"))
     assert [json.loads(pin.read_text())["nodes"] for pin in pins] == [120]
 
+    graphs = ("dataset=rings", "partitioner=environment", "partitioner.clients=3", "setting=plain", "protocol=fedvn")
+    learned = ("method=fedtrim", *graphs, "protocol.rounds=2", f"paths.records={tmp_path / 'graphs'}")
+    assert "recorded in" in shell.train(*learned, "partitioner.graphs=30")
+    assert "has no 1000 graphs left for client 0: lower partitioner.graphs" in shell.train(*learned, status=2)
+
     missing = [line for line in shell.table("missing", "mine/1").splitlines() if line.startswith("python")]
     assert len(missing) == 6, "two of eight runs are done"
     assert not any("--config-dir" in line for line in missing)

@@ -14,7 +14,7 @@ from fgl_repro.config import build
 from fgl_repro.core.errors import UserError
 from fgl_repro.data import facts
 from fgl_repro.federation.partitioners.environment import Environment
-from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
+from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Ratios, Split
 from support import worlds
 
 BASE = worlds.graph_set(20)
@@ -105,3 +105,28 @@ def test_what_can_be_drawn_is_never_refused_beforehand(clients: int, graphs: int
     parts = Environment(clients, graphs, mixed)
     parts.divide(BASE, clients, 0)
     parts.check_sizes(SimpleNamespace(name="graphs", known=replace(facts("mutag"), graphs=(20, 20, 20))))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "ratios", "role"),
+    [
+        (2, (0.8, 0.0, 0.2), "test"),
+        (2, (0.64, 0.16, 0.2), "validation"),
+        (3, (0.1, 0.5, 0.4), "training"),
+    ],
+)
+def test_a_role_without_graphs_is_refused_in_a_sentence(graphs: int, ratios: Ratios, role: str) -> None:
+    with pytest.raises(UserError, match=rf"partitioner\.graphs={graphs} leaves each client no {role} graph: raise it"):
+        Environment(3, graphs).drawn_roles(BASE, Split(ratios, 0, "partitioner"))
+
+
+def test_a_role_without_a_share_needs_no_graphs() -> None:
+    roles = Environment(3, 3).drawn_roles(BASE, Split((0.8, 0.0, 0.2), 0, "partitioner"))
+    assert np.bincount(roles).tolist() == [6, 0, 3, 51]
+
+
+def test_one_environment_cannot_be_mixed() -> None:
+    alone = worlds.graph_set(20, 1)
+    with pytest.raises(UserError, match=r"partitioner\.mixed=0\.5 takes graphs of other environments, and graphs has"):
+        Environment(2, 10, 0.5).divide(alone, 2, 0)
+    assert Environment(2, 10).divide(alone, 2, 0).sizes == (10, 10)

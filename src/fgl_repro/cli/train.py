@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from yaml import YAMLError
 
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import GROUPS, Config, conf_dir, register, science, search, typed
+from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import of_yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
@@ -42,8 +43,12 @@ _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
 
 
-def job(config: Config, live: bool = True, slot: int = 0) -> Record:
-    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself."""
+def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
+    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself.
+
+    Args:
+        words: Overrides on the command line; those that the run's options do not tell are printed with them.
+    """
     store = RecordStore(config.paths.records)
     for candidate in tuning.choices(config):
         try_out(candidate, store, partial(obtain, candidate.config, store, live=False, slot=slot))
@@ -55,14 +60,21 @@ def job(config: Config, live: bool = True, slot: int = 0) -> Record:
     with tqdm.external_write_mode():  # which sets the bar of a sweep aside meanwhile
         made = f", made on {record.device}" if record.on_gpu else ""
         rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
-        given = f"{config.partitioner.name} {config.setting.option_name} {config.protocol.name}"
         found = "recorded in" if fresh else "already recorded in"
-        print(f"{label(science(config), given)}: {found} {where}{made}{rebuild}{knobs}")
+        print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
         if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record
+
+
+def _given(config: Config, words: Sequence[str]) -> str:
+    """``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
+    told = ("partitioner.clients", "method.variant")
+    keys = {word: word.partition("=")[0] for word in (word.lstrip("+") for word in words)}
+    more = [word for word, key in keys.items() if key.partition(".")[0] in AXES and "." in key and key not in told]
+    return " ".join([config.partitioner.name, config.setting.option_name, config.protocol.name, *more])
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
@@ -75,7 +87,8 @@ def _hydra_main(cfg: DictConfig) -> float:
     slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
-        return tuning.validation_accuracy(job(config, live=not multirun or config.logger.live_in_sweeps, slot=slot))
+        live = not multirun or config.logger.live_in_sweeps
+        return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
     except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception
         raise SystemExit(0) from None
     except REFUSALS as error:

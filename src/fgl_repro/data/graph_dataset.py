@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.schema import added
+from fgl_repro.data import graph_checks
 from fgl_repro.data.dataset import Dataset
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import Source  # OmegaConf evaluates annotations
-
-if TYPE_CHECKING:
-    from fgl_repro.data.graphset import GraphSet
 
 
 @dataclass
@@ -49,19 +48,28 @@ class GraphDataset(Dataset):
     def form(self) -> str:
         return "graphs"
 
-    def graphs(self, cache: Path) -> GraphSet:
-        """All graphs, in the order of their environments.
+    def graphs(self, cache: Path) -> Any:
+        """All graphs: what :func:`of_pyg` takes, or a :class:`GraphSet` in the order of their environments.
 
         Args:
             cache: Folder where downloads may be kept.
         """
-        raise NotImplementedError(f"the data set {self.name} has no graphs")
+        instead = ", not raw()" if type(self).raw is not Dataset.raw else ""
+        raise UserError(f"{self.name} is a data set of graphs, which the method graphs(cache) must give{instead}.")
 
     def build(self, cache: Path) -> GraphSet:
+        """The graphs, past the cache of them.
+
+        Raises:
+            UserError: They are not the published ones or, of one's own, no graphs that can be learned from.
+        """
         from fgl_repro.data import download
 
         download.writable(cache)
-        found = self.graphs(cache)
+        given = self.graphs(cache)
+        found = given if isinstance(given, GraphSet) else of_pyg(self.name, given)
+        if self.known is None:  # else the fingerprint or the sizes tell
+            graph_checks.check(found)
         published = self.published_sizes()
         sizes = {what: (size, published[what]) for what, size in found.sizes.items() if what in published}
         wrong = [f"{size} {what}, expected {known}" for what, (size, known) in sizes.items() if size != known]
@@ -96,11 +104,91 @@ def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> t
         counts: Links of each graph, ``[N]``, every link in both directions.
         ends: Links of one graph after the other, in a graph by their first node and then their second, both of which
             count from 0 in their graph, ``[2, E]``.
+
+    Raises:
+        UserError: The links are not in this order, are not as many as there are counted, or lead out of a graph.
     """
+    if ends.ndim != 2 or len(ends) != 2 or len(sizes) != len(counts) or ends.shape[1] != counts.sum():
+        raise UserError(
+            f"disjoint_union got {len(sizes)} sizes, {len(counts)} counts that sum to {counts.sum()}, and ends "
+            f"{list(ends.shape)}: give a size and a count for each graph, and ends [2, sum of the counts]."
+        )
+    if (ends < 0).any() or (ends >= np.repeat(sizes.astype(np.int32), counts)).any():
+        raise UserError("disjoint_union got links that lead out of their graph: nodes count from 0 in each graph.")
     ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     nodes = int(ptr[-1])
     source, target = (np.repeat(ptr[:-1].astype(np.int32), counts) for _ in range(2))
     source += ends[0]
     target += ends[1]
+    same = source[1:] == source[:-1]
+    if (source[1:] < source[:-1]).any() or (target[1:][same] <= target[:-1][same]).any():
+        raise UserError(
+            "disjoint_union got links out of order or twice: sort those of each graph by their first node and then "
+            "their second, as numpy.unique does."
+        )
     indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))]).astype(np.int32)
     return ptr, sp.csr_matrix((np.ones(len(target), dtype=np.float32), target, indptr), shape=(nodes, nodes))
+
+
+def of_pyg(name: str, given: Sequence[Any]) -> GraphSet:
+    """PyG ``Data`` of graphs as one set, sorted by environment and else in their order.
+
+    A graph has ``x``; ``edge_index``, of which each link is taken in both directions and once, and none from a node to
+    itself; ``y``, a class as a whole number from 0 or a number to predict as a float; and an ``environment`` from 0,
+    unless all are of one. Nothing else of it is used.
+
+    Args:
+        name: Name of the data set, for messages.
+        given: A list or tuple, or a PyG ``Dataset``.
+
+    Raises:
+        UserError: It is something else, or a graph lacks something.
+    """
+    from torch_geometric.data import Data
+    from torch_geometric.data import Dataset as PygDataset
+
+    graphs = list(given) if isinstance(given, list | tuple | PygDataset) else []
+    if not graphs or not all(isinstance(graph, Data) for graph in graphs):
+        raise UserError(f"graphs() of {name} must give a list of PyG Data, or a GraphSet, not {given!r:.80}.")
+    environment = np.array([_number(name, i, graph, "environment", 0) for i, graph in enumerate(graphs)])
+    order = np.argsort(environment, kind="stable")
+    given_y = [_number(name, i, graphs[i], "y") for i in order]
+    if len({isinstance(y, float) for y in given_y}) > 1:
+        raise UserError(f"y of {name} is a class for some graphs and a number to predict for others: give one kind.")
+    answers = np.array(given_y)
+    inside = [_inside(name, i, graphs[i]) for i in order]
+    widths = {x.shape[1] for x, _ in inside}
+    if len(widths) > 1:
+        raise UserError(f"graphs of {name} have from {min(widths)} to {max(widths)} features a node: give all as many.")
+    sizes, counts = (np.array(each) for each in zip(*((len(x), ends.shape[1]) for x, ends in inside), strict=True))
+    ptr, links = disjoint_union(sizes, counts, np.concatenate([ends for _, ends in inside], axis=1))
+    inner = sp.csr_matrix(np.concatenate([x for x, _ in inside]), dtype=np.float32)
+    if answers.dtype.kind == "f":
+        return GraphSet.of(name, ptr, inner, links, environment[order], targets=answers)
+    if answers.min() != 0:
+        raise UserError(f"y of the graphs of {name} begins with {answers.min()}: count classes from 0.")
+    classes = max(int(answers.max()) + 1, int(given.num_classes) if isinstance(given, PygDataset) else 0)
+    return GraphSet.of(name, ptr, inner, links, environment[order], labels=answers, num_classes=classes)
+
+
+def _number(name: str, number: int, graph: Any, what: str, default: int | None = None) -> Any:
+    """The one number that a graph has as ``y`` or ``environment``."""
+    value = getattr(graph, what, None)
+    found = np.asarray(default if value is None else value)
+    if found.size != 1 or found.dtype.kind not in ("iubf" if what == "y" else "iub"):
+        kind = "a class or a number to predict" if what == "y" else "a whole number"
+        raise UserError(f"{what} of graph {number} of {name} must be {kind}, not {value!r:.80}.")
+    return found.item()
+
+
+def _inside(name: str, number: int, graph: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Features ``[n, d]`` of a graph, and its links in both directions, sorted and once, ``[2, e]``."""
+    if graph.x is None or graph.edge_index is None or graph.x.dim() != 2:
+        raise UserError(f"graph {number} of {name} must have x [nodes, features] and edge_index [2, links].")
+    x, links = graph.x.detach().to_dense().numpy(), graph.edge_index.numpy().astype(np.int64).reshape(2, -1)
+    nodes = len(x)
+    if links.size and not 0 <= links.min() <= links.max() < nodes:
+        raise UserError(f"edge_index of graph {number} of {name} names nodes that x does not have.")
+    a, b = links[:, links[0] != links[1]]
+    both = np.unique(np.concatenate([a * nodes + b, b * nodes + a]))
+    return x, np.stack([both // max(nodes, 1), both % max(nodes, 1)])

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import Graph, array_hash
 
@@ -59,14 +60,30 @@ class GraphSet(Graph):
         bonds: np.ndarray | None = None,
         bond_fields: tuple[int, ...] = (),
     ) -> GraphSet:
-        """The data set of these graphs, with ``labels`` or with ``targets``."""
+        """The data set of these graphs, with ``labels`` or with ``targets``.
+
+        Raises:
+            UserError: There is neither; or they or the environments are not one a graph; or these do not ascend.
+        """
         count = len(ptr) - 1
+        if labels is None and targets is None:
+            raise UserError(f"{name} has nothing to predict: give GraphSet.of labels and num_classes, or targets.")
+        where = _whole(name, "environment", environment, count)
+        steps = np.diff(where, prepend=-1)
+        if steps[0] != 1 or steps.min() < 0 or steps.max() > 1:
+            raise UserError(
+                f"environment of {name} must ascend from 0 without gaps: sort its graphs by environment, and number "
+                "these 0, 1, ..."
+            )
+        classes = np.zeros(count, dtype=np.int64) if labels is None else _whole(name, "labels", labels, count)
+        numbers = None if targets is None else np.asarray(targets, dtype=np.float32)
+        if numbers is not None and numbers.shape != (count,):
+            raise UserError(f"targets of {name} must be a number for each of its {count} graphs.")
         empty = sp.csr_matrix((count, inner.shape[1]), dtype=np.float32)
         apart = sp.csr_matrix((count, count), dtype=np.float32)
-        classes = np.zeros(count, dtype=np.int64) if labels is None else labels.astype(np.int64)
         ids = np.arange(count, dtype=np.int32)
-        inside = (ptr.astype(np.int64), inner, links, environment.astype(np.int64))
-        about = (targets, fields, bonds, bond_fields)
+        inside = (np.asarray(ptr).astype(np.int64), inner, links, where)
+        about = (numbers, fields, bonds, bond_fields)
         return GraphSet(name, empty, apart, classes, num_classes, ids, *inside, *about)
 
     @property
@@ -95,3 +112,11 @@ class GraphSet(Graph):
         parts += [] if self.targets is None else [self.targets.astype("<f4", copy=False)]
         parts += [] if self.bonds is None else [self.bonds.astype("u1", copy=False)]
         return array_hash(*parts)
+
+
+def _whole(name: str, what: str, values: np.ndarray, count: int) -> np.ndarray:
+    """A whole number for each graph, int64 ``[N]``; UserError if ``values`` are something else."""
+    found = np.asarray(values)
+    if count < 1 or found.shape != (count,) or found.dtype.kind not in "iub":
+        raise UserError(f"{what} of {name} must be a whole number for each graph, of which there are {count}.")
+    return found.astype(np.int64)

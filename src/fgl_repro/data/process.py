@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.data import packed
 from fgl_repro.data.catalog import Facts
@@ -20,7 +21,7 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import RawGraph
 
 _NO_ARCHIVE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-_NO_GRAPH = (AttributeError, LookupError, TypeError, ValueError)
+_NO_GRAPH = (AttributeError, LookupError, TypeError, ValueError, UserError)
 
 
 def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:

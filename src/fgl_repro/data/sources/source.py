@@ -82,8 +82,11 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         return given
     from torch_geometric.data import Data, Dataset
 
-    if isinstance(given, Dataset) and len(given) != 1:
-        raise UserError(f"the data set {name} holds {len(given)} graphs: a federation is cut from one.")
+    if isinstance(given, list | tuple | Dataset) and len(given) != 1:
+        raise UserError(
+            f"the data set {name} holds {len(given)} graphs: a federation is cut from one. Where whole graphs are what "
+            "something is predicted about, derive the data set from data.graph_dataset.GraphDataset."
+        )
     data = given[0] if isinstance(given, Dataset) else given
     if not isinstance(data, Data) or data.x is None or data.edge_index is None or data.y is None:
         raise UserError(

@@ -11,11 +11,7 @@ import io
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.graph_dataset import GraphDataset, disjoint_union
-from fgl_repro.data.graphset import GraphSet
+from fgl_repro.data.graph_dataset import GraphDataset
 from fgl_repro.data.sources.source import Source
 
 _SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -36,28 +32,11 @@ def _source(title: str, *more: str) -> Source:
     return Source(f"TUDataset/{title}/raw", urls, pinned=False, read=read, archive=f"{_SITE}/{title}.zip")
 
 
-def of_pyg(name: str, given: Any) -> GraphSet:
-    """A PyG ``Dataset`` of graphs, each with ``x``, ``edge_index`` and a class ``y``; all of one environment."""
-    sizes, counts, ends = [], [], []
-    for graph in given:
-        nodes = graph.num_nodes
-        a, b = graph.edge_index.numpy()
-        both = np.unique(np.concatenate([a * nodes + b, b * nodes + a])[np.tile(a != b, 2)])
-        sizes.append(nodes)
-        counts.append(len(both))
-        ends.append(np.stack([both // nodes, both % nodes]))
-    ptr, links = disjoint_union(np.array(sizes), np.array(counts), np.concatenate(ends, axis=1))
-    inner = sp.csr_matrix(np.concatenate([graph.x.numpy() for graph in given]), dtype=np.float32)
-    labels = np.array([int(graph.y) for graph in given])
-    where = np.zeros(len(sizes), dtype=np.int64)
-    return GraphSet.of(name, ptr, inner, links, where, labels=labels, num_classes=int(given.num_classes))
-
-
 class _TU(GraphDataset):
-    def graphs(self, cache: Path) -> GraphSet:
+    def graphs(self, cache: Path) -> Any:
         from fgl_repro.data import download
 
-        return of_pyg(self.name, download.obtain(self.name, cache))
+        return download.obtain(self.name, cache)
 
 
 class Mutag(_TU):

@@ -58,13 +58,21 @@ class Environment(Partitioner):
         """Graphs of each client, ascending int64.
 
         Raises:
-            UserError: An environment has too few graphs.
+            UserError: An environment has too few graphs, or there is but one to mix.
         """
         return [np.sort(own) for own in self._drawn(graph, parts, seed)], f"environments of {graph.name}"
 
     def drawn_roles(self, graph: Graph, split: Split) -> np.ndarray:
-        """Role of each graph, int8 ``[N]``."""
+        """Role of each graph, int8 ``[N]``.
+
+        Raises:
+            UserError: A role that has a share of the graphs gets none of them, or as ``assign``.
+        """
         train, validation, _ = (round(share * self.graphs) for share in split.ratios)
+        counts = {"training": train, "validation": validation, "test": self.graphs - train - validation}
+        for (role, count), share in zip(counts.items(), split.ratios, strict=True):
+            if share and count < 1:
+                raise UserError(f"partitioner.graphs={self.graphs} leaves each client no {role} graph: raise it.")
         roles = np.full(graph.num_nodes, UNUSED, dtype=np.int8)
         for own in self._drawn(graph, self.clients, split.seed):
             roles[own] = TEST
@@ -81,7 +89,12 @@ class Environment(Partitioner):
             order = np.flatnonzero(graph.environment == each)
             rng.shuffle(order)
             queues.append(list(order))
-        foreign = round(self.mixed * self.graphs) if count > 1 else 0
+        if self.mixed and count == 1:
+            raise UserError(
+                f"partitioner.mixed={self.mixed} takes graphs of other environments, and {graph.name} has but one: "
+                "set it to 0."
+            )
+        foreign = round(self.mixed * self.graphs)
         drawn = []
         for k in range(parts):
             home = k % count

@@ -66,4 +66,5 @@ def as_graphs(graph: Graph, kind: str = "sbm") -> GraphSet:
     """The blocks of a graph that was drawn, each a graph by itself, without categories of nodes and links."""
     count, size, _ = SHAPES[kind]
     ptr = np.arange(count + 1) * size
-    return GraphSet.of("random", ptr, graph.features, graph.adjacency, np.zeros(count), labels=np.zeros(count))
+    zeros = np.zeros(count, dtype=np.int64)
+    return GraphSet.of("random", ptr, graph.features, graph.adjacency, zeros, labels=zeros)

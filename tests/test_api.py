@@ -87,8 +87,12 @@ def test_a_run_is_found_by_the_rule_of_the_command_line(fake: None) -> None:
     one, other = [run for run in there if run.key.startswith(first)][:2]
     packed.pack([other.record], Path("published/fedlog/runs.csv"))
     one.save("records")
-    assert fgl_repro.find(first, **PLACE).key == one.key, "what was run here stands before what is published"
-    assert RunFolders(Path("records"), Path("published")).find(first) == one.record
+    folders = RunFolders(Path("records"), Path("published"))
+    for find in (partial(fgl_repro.find, **PLACE), folders.find):
+        with pytest.raises(UserError, match=f"2 runs have a key that starts with '{first}'"):
+            find(first)
+    packed.pack([one.record.changed(written="before")], Path("published/fedpub/runs.csv"))
+    assert folders.find(one.key[:8]) == one.record, "what was run here stands before what is published"
     Path("records", "0" * 16 + ".json").write_text("damaged")
     assert fgl_repro.find(one.key[:8], **PLACE).record == one.record
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from fgl_repro.cli import table as cli
 from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
+from fgl_repro.runs.names import label
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.runs.sweep import label
-from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
-from support.worlds import random_graph
 
 
 @pytest.fixture
@@ -124,32 +121,6 @@ def test_a_table_without_curves_does_its_runs_again(
     assert capsys.readouterr().out == ""
 
 
-def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_for(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg")
-    assert call(tmp_path, "run", "table6", *corner) == 0
-    assert call(tmp_path, "publish", "table6", "--only-records") == 0
-    folders = RunFolders(tmp_path / "records", tmp_path / "results")
-    first, second, _ = folders.store.all()
-    other = replace(first.metrics["seen_graph"]["best"], macro=0.125)
-    changed = first.changed(metrics=first.metrics | {"seen_graph": first.metrics["seen_graph"] | {"best": other}})
-    changed = changed.changed(written="2026-01-01T00:00:00+00:00")
-    folders.store.save(changed, {name: [0.5] for name in first.metrics})
-    folders.store.save(later := second.changed(written="2026-01-01T00:00:00+00:00"))  # the same numbers again
-    capsys.readouterr()
-    assert call(tmp_path, "publish", "table6", "--only-records") == 0
-    assert f"1 runs that are published ran again here with other numbers ({first.key[:8]})" in capsys.readouterr().err
-    runs, rounds, _ = folders.published("fedlog")
-    assert (runs[first.key], runs[second.key]) == (first, later)
-    assert len(rounds[first.key]) > 2
-    assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
-    assert capsys.readouterr().err == ""
-    runs, rounds, _ = folders.published("fedlog")
-    assert runs[first.key] == changed
-    assert rounds[first.key] == {"round": [0.0]} | {name: [0.5] for name in first.metrics}
-
-
 def test_a_published_run_without_curves_is_done_where_one_of_several_tables_needs_them(
     tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,86 +157,6 @@ def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pyt
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
-
-
-def test_published_pages_rest_on_packed_runs_alone(tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, method in (("table5", "fedavg"), ("table7", "fedlog")):
-        corner = ("--datasets", "cora", "--clients", "3", "--methods", method, "--seeds", "0")
-        assert call(tmp_path, "run", name, *corner) == 0
-    both = [load("table5"), load("table7")]
-    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": both if table == "fedlog" else both[1:]})
-    assert call(tmp_path, "publish", "table7") == 0  # so that Table 5's run is recorded and not packed
-    pages = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")}
-    assert any(path.name == "table_7.csv" for path in pages)
-    for path in (tmp_path / "records").iterdir():  # a fresh clone
-        path.unlink()
-    assert call(tmp_path, "publish", "table7") == 0
-    assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")} == pages
-
-
-def test_published_sizes_are_not_blanked_where_graphs_are_missing(
-    tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(request, "specs", lambda table: {"fedlog": [load("table10"), load("table7")]})
-    corner = ("table7", "--datasets", "cora", "--clients", "3", "--methods", "fedlog", "--seeds", "0")
-    assert call(tmp_path, "run", *corner) == 0
-    monkeypatch.setattr(common, "graph_of", lambda *of: random_graph(30, 2, 3, seed=0))
-    assert call(tmp_path, "publish", "fedlog") == 0
-    pages = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*")}
-    sizes = next(path for path in pages if path.name == "table_10.csv")
-    monkeypatch.setattr(common, "graph_of", lambda *of: None)
-    capsys.readouterr()
-    assert call(tmp_path, "publish", "fedlog") == 2
-    err = capsys.readouterr().err
-    assert f"numbers of {sizes} would be blank now" in err
-    assert "FGL_DATA" in err
-    assert err.count("\n") == 1
-    assert {path: path.read_bytes() for path in pages} == pages
-    sizes.unlink()  # as the message says
-    assert call(tmp_path, "publish", "fedlog") == 0
-
-
-def test_what_published_candidates_choose_is_packed(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = ("fedlog/1", "--protocol", "fedlog_tuned")
-    corner = (*table, "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds")
-    counts = []
-    for seed in ("1", "2"):
-        assert call(tmp_path, "run", *corner, seed) == 0
-        capsys.readouterr()
-        assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
-        counts.append(int(capsys.readouterr().out.split(" runs.")[0].split()[-1]))
-        for path in (tmp_path / "records").iterdir():  # a fresh clone: candidates are published and nowhere else
-            path.unlink()
-    assert counts[1] == counts[0] + 1
-
-
-def test_a_candidate_that_diverges_has_lost_and_is_published(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
-    table = ("fedlog/1", "--protocol", "fedlog_tuned")
-    corner = (*table, "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "1")
-    assert call(tmp_path, "run", *corner) == 0
-    out, err = capsys.readouterr()
-    assert "1 runs done" in out
-    assert "failed: local" in err
-    assert "lower protocol.lr" in err
-    assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
-    assert "diverged.csv holds 1 runs that diverged." in capsys.readouterr().out
-    for path in (tmp_path / "records").iterdir():  # a fresh clone
-        path.unlink()
-    assert call(tmp_path, "missing", *corner) == 0
-    assert capsys.readouterr().out == ""
-    assert call(tmp_path, "run", *corner) == 0
-    out, err = capsys.readouterr()
-    assert "0 runs done" in out
-    assert "failed" not in err
-    assert call(tmp_path, "check") == 0
-    path = tmp_path / "results" / "fedlog" / "diverged.csv"
-    path.write_text(path.read_text().replace("diverged", "finished"))
-    assert call(tmp_path, "check") == 2
 
 
 def test_a_run_that_diverges_is_named_in_its_cell(

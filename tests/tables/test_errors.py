@@ -30,7 +30,7 @@ LEVELS = {"fedvn-release": 0.50, "fedbn-release": 0.52, "local": 0.56, "fedavg-r
 
 def zinc(**changes: object) -> TableSpec:
     """The table of ZINC, its rows those that have a level."""
-    return replace(load("fedvn/1_zinc").narrow(methods=list(LEVELS)), **changes)
+    return replace(load("fedvn/1_zinc"), **changes).narrow(methods=list(LEVELS))
 
 
 @pytest.fixture

@@ -106,6 +106,15 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     assert shown == ["85.00 ± 7.07 [2 of 3]", "failed", "OOM", "no rows"]
 
 
+def test_what_is_missing_would_take_as_long_as_runs_on_a_cpu(spec: TableSpec, store: RecordStore) -> None:
+    """A GPU's seconds are of another kind."""
+    some = cell(spec, "local")
+    for seed, device, seconds in ((0, "cpu", 60.0), (1, "cuda:0", 2.0)):
+        run = helpers.record(spec.config(some, "fedlog", seed), seconds={"total": seconds})
+        store.save(run.changed(device=device))
+    assert tables.fill(spec, "fedlog", Archive(store, {})).results[some].hours == pytest.approx(1 / 60)
+
+
 def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store: RecordStore) -> None:
     """Else a mean over those that survived would look as if the others were still to run."""
     some, gone = cell(spec, "local"), cell(spec, "fedpub")

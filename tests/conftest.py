@@ -106,3 +106,9 @@ def stochastic_block_graph(
 def toy_graph() -> Graph:
     """120 nodes, 4 classes of different sizes, 16 features."""
     return stochastic_block_graph()
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of sweeps are made up, see ``support.fake_run``."""
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})

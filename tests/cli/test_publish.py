@@ -8,22 +8,11 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.cli import request
-from fgl_repro.cli import table as cli
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
+from support.commands import call
 from support.worlds import random_graph
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
-
-
-def call(tmp_path: Path, *words: str) -> int:
-    folders = ["--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")]
-    writes = words[0] in ("run", "compare", "report")
-    return cli.main([*words, *folders, *(["--out", str(tmp_path / "tables")] if writes else [])])
 
 
 def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_for(

@@ -16,17 +16,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
-
-
-def call(tmp_path: Path, *words: str) -> int:
-    folders = ["--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")]
-    writes = words[0] in ("run", "compare", "report")
-    return cli.main([*words, *folders, *(["--out", str(tmp_path / "tables")] if writes else [])])
+from support.commands import call
 
 
 def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:

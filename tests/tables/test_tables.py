@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import table as cli
 from fgl_repro.config import digest, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
@@ -21,6 +20,7 @@ from fgl_repro.tables.load import load, parse
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
 from support.candidates import record_candidates, tuned
+from support.commands import call
 
 SMALL = """
 title: Small
@@ -239,17 +239,6 @@ def test_a_tuned_table_says_what_was_chosen(spec: TableSpec, store: RecordStore,
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
-
-
-def call(tmp_path: Path, *words: str) -> int:
-    folders = ["--records", str(tmp_path / "records"), "--results", str(tmp_path / "results")]
-    writes = words[0] in ("run", "compare", "report")
-    return cli.main([*words, *folders, *(["--out", str(tmp_path / "tables")] if writes else [])])
 
 
 def test_run_show_pack_and_a_narrow_run_on_top(

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fgl_repro.cli import table as cli
@@ -111,22 +110,6 @@ def test_a_gap_that_never_varies_is_not_tested(tmp_path: Path) -> None:
     assert r"\textbf{70.00} {" in text
     assert "No stars: a paired test wants 5 splits" in text
     assert "tested" not in text
-
-
-def test_the_paired_test() -> None:
-    seeds = range(6)
-    better, noise = [0.03, 0.02, 0.04, 0.01, 0.03, 0.02], [0.1, -0.1, 0.05, 0.0, -0.05, 0.02]
-    lines = [("a", s, 0.7 + noise[s] + better[s]) for s in seeds] + [("b", s, 0.7 + noise[s]) for s in seeds]
-    runs = pd.DataFrame(lines, columns=["row", "seed", "value"])
-    t = np.mean(better) / (np.std(better, ddof=1) / 6**0.5)
-    from scipy.stats import t as student
-
-    assert latex.paired(runs, "a", "b") == pytest.approx(2 * student.sf(t, 5))
-    assert latex.paired(runs[runs.seed < 4], "a", "b") is None
-    assert latex.paired(runs, "a", "c") is None
-    assert latex.paired(runs.assign(value=0.5), "a", "b") == 1.0
-    ahead = runs.assign(value=runs.seed / 10 + 0.02 * (runs.row == "a"))
-    assert latex.paired(ahead, "a", "b") is latex.paired(ahead, "b", "a") is None
 
 
 def test_words_are_no_commands() -> None:

@@ -21,7 +21,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import run_all
-from fgl_repro.tables import artifact, latex, load, report, results
+from fgl_repro.tables import artifact, latex, load, paired, report, results
 from fgl_repro.tables.request import NARROWED, Request
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ EXAMPLES = """examples:
   fgl-table run fedlog/fig9                                    a figure: its runs, its CSV, its drawing
   fgl-table show fedlog/2 --methods fedavg,fedpub              print from records, run nothing
   fgl-table run fedlog/1 --add mine:variant                    your method (or any) beside the paper's, with ranks
+  fgl-table test fedlog/1 --add mine --protocol fedlog_splits  is it better than each of theirs? paired tests over seeds
   fgl-table latex fedlog/1 --print > table.tex                 the same for a paper of yours, printed numbers below
   fgl-table missing fedlog/1 --protocol fedlog_tuned           commands of the runs still to do, one a line
   fgl-table publish fedlog/1                                   pack its runs, write its tables into results/
@@ -95,12 +96,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
+    help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
+    test = add_table("test", _test, help)
+    help = "which (default: the one you add, or the paper's own)"
+    test.add_argument("--row", type=_row_id, default="", metavar="fedpub-paper", help=help)
     missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
     help = "write table, comparison and figure from records and print the summary; of a part only print it"
     compare = add_table("compare", _compare, help, whole)
     tex = add_table("latex", _latex, "print the table in LaTeX, from records, best and second best marked")
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
-    for sub in (run, show, missing, compare, tex):
+    for sub in (run, show, test, missing, compare, tex):
         help = "further rows, in a folder of their own; only they are run"
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
@@ -125,6 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     listing = add("list", _list, "tables and figures, and how much of them is recorded")
     for sub in (packing, unpack, listing, web):
         sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
+    for sub in (show, test, listing):
+        sub.add_argument("--csv", action="store_true", help="as CSV, a line a number, for other programs")
     add("check", _check, "name damaged records, notes, curves, claims and packed files; changes nothing")
     completion.add(commands, "fgl-table").set_defaults(command=_completion, config_dir=None)
     repeat = add("rerun", _rerun, "repeat a recorded or published run and say whether the result is identical")
@@ -215,8 +222,20 @@ def _sources(archive: Archive) -> str:
 def _show(args: argparse.Namespace) -> int:
     wanted = request.one(args)
     archive = request.folders_of(args).archive(wanted.spec.paper)
-    print(artifact.make(wanted.part, wanted.protocol, archive).screen)
+    made = artifact.make(wanted.part, wanted.protocol, archive)
+    if args.csv:
+        print(results.csv_text(made.content.rows), end="")
+        return 0
+    print(made.screen)
     print(f"\n{_sources(archive)}")
+    return 0
+
+
+def _test(args: argparse.Namespace) -> int:
+    wanted = request.one(args)
+    archive = request.folders_of(args).archive(wanted.spec.paper)
+    found = paired.compared(wanted, args.row, archive)
+    print(paired.csv_of(found) if args.csv else f"{paired.page(found)}\n\n{_sources(archive)}\n", end="")
     return 0
 
 
@@ -310,8 +329,11 @@ def _list(args: argparse.Namespace) -> int:
     for paper, plans in request.plans(args.table, _watched, refused).items():
         archive = request.folders_of(args).archive(paper)
         rows += [plan.line(archive) for plan in plans]
-    if rows:
-        print(results.grid_text(["table", "protocol", "what", "runs recorded"], rows, numbers_from=3))
+    heads = ["table", "protocol", "what", "runs recorded"]
+    if rows and args.csv:
+        print(results.csv_text([dict(zip(heads, row, strict=True)) for row in rows]), end="")
+    elif rows:
+        print(results.grid_text(heads, rows, numbers_from=3))
     for error in refused:
         print(f"fgl-table: {sentence(error)}", file=sys.stderr)
     return 2 if refused else 0

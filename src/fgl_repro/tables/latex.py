@@ -20,12 +20,10 @@ from fgl_repro.runs.store import Source
 from fgl_repro.tables import compare, reference, results
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place, spelled
 from fgl_repro.tables.kinds import ranks
+from fgl_repro.tables.paired import ENOUGH, gap
 from fgl_repro.tables.results import Grid, Stat
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
-
-ENOUGH = 5
-"""Runs that a paired test wants: of three, two degrees of freedom tell next to nothing."""
 
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$"}
 SPECIAL |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"±": r"$\pm$", "×": r"$\times$"}
@@ -93,32 +91,11 @@ def marked(table: Grid, source: Source) -> Marks:
             second.update(by_rank[2])
             several += len(merits) > 1
             if len(by_rank[1]) == 1 and by_rank[2]:
-                p = paired(runs[runs["column"] == place(*at)], by_rank[1][0].row.label, by_rank[2][0].row.label)
-                pairs += [(by_rank[1][0], p)] if p is not None else []
+                both = gap(runs[runs["column"] == place(*at)], by_rank[1][0].row.label, by_rank[2][0].row.label)
+                pairs += [(by_rank[1][0], both.p)] if both is not None and both.p is not None else []
     told = differing([p for _, p in pairs])
     starred = {cell for (cell, _), apart in zip(pairs, told, strict=True) if apart}
     return Marks(frozenset(best), frozenset(second), frozenset(starred), len(pairs), several)
-
-
-def paired(runs: pd.DataFrame, first: str, second: str) -> float | None:
-    """p-value of two rows being alike, by the runs of a column that share a seed.
-
-    None if these are too few, or all ahead by the same gap: without any spread the test has nothing to go by.
-
-    Args:
-        runs: A line a run: ``row``, ``seed``, ``value``.
-    """
-    wide = runs.pivot_table(index="seed", columns="row", values="value")
-    if not {first, second} <= set(wide):
-        return None
-    gaps = (wide[first] - wide[second]).dropna()
-    if len(gaps) < ENOUGH:
-        return None
-    if gaps.std() < 1e-9:
-        return 1.0 if abs(gaps.mean()) < 1e-9 else None
-    from scipy.stats import ttest_1samp
-
-    return float(ttest_1samp(gaps, 0.0).pvalue)
 
 
 def _blocks(spec: TableSpec) -> list[tuple[str, list[Column]]]:

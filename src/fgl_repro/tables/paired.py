@@ -1,0 +1,203 @@
+"""Is one row of a table better than the others? Paired t-tests over the seeds that two rows share.
+
+Runs of two methods at one seed have the same graph, partition and split, so that what a split is worth drops out of
+their gap. Which gaps are told from nothing is decided for all of them together, so that among those said to be a
+twentieth at most is expected to be chance (Benjamini and Hochberg, 1995). Seeds of one split say nothing about other
+splits; protocols called ``..._splits`` draw these, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from fgl_repro.core.errors import UserError
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
+from fgl_repro.tables.kinds import ranks
+from fgl_repro.tables.request import Request
+from fgl_repro.tables.results import SELECTION_OF, csv_text, decimal, grid_text, round_name
+from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.verdict import LEVEL, differing
+
+ENOUGH = 5
+"""Runs that a paired test wants: of three, two degrees of freedom tell next to nothing."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A row's numbers minus another's, seed by seed; above nothing where the row is better, be they errors.
+
+    Attributes:
+        mean: Of the gaps, in fractions or the unit of the error.
+        std: Of the gaps (ddof 1); None for a single one.
+        seeds: How many both rows have.
+        p: Of both rows being alike; None with too few seeds, or where every gap is the same: without any spread the
+            test has nothing to go by.
+    """
+
+    mean: float
+    std: float | None
+    seeds: int
+    p: float | None
+
+
+def gap(runs: pd.DataFrame, first: str, second: str) -> Gap | None:
+    """How far the first row is ahead of the second; None where they share no seed.
+
+    Args:
+        runs: A line a run of one column: ``row``, ``seed``, ``value``.
+    """
+    wide = runs.pivot_table(index="seed", columns="row", values="value")
+    if not {first, second} <= set(wide):
+        return None
+    gaps = (wide[first] - wide[second]).dropna()
+    if gaps.empty:
+        return None
+    mean, std = float(gaps.mean()), float(gaps.std()) if len(gaps) > 1 else None
+    return Gap(mean, std, len(gaps), _p(gaps))
+
+
+def _p(gaps: pd.Series[float]) -> float | None:
+    if len(gaps) < ENOUGH:
+        return None
+    if gaps.std() < 1e-9:
+        return 1.0 if abs(gaps.mean()) < 1e-9 else None
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(gaps, 0.0).pvalue)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One other row in one column."""
+
+    cell: Cell
+    gap: Gap | None
+    told: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row against every other one, in every column of a table.
+
+    Attributes:
+        spec: The table, of whose rows ``row`` is the first.
+        lines: By panel, column and other row.
+        tested: How many gaps have a p-value.
+    """
+
+    spec: TableSpec
+    protocol: str
+    row: Row
+    lines: list[Line]
+    tested: int
+
+
+def named(spec: TableSpec, word: str) -> Row:
+    """The row that ``word`` calls, by id or method; empty: the first that a user has added, or the paper's own.
+
+    Raises:
+        UserError: There is none, or several.
+    """
+    own = [row for row in spec.rows if row.id in spec.added_rows] or [r for r in spec.rows if r.name == spec.proposed]
+    found = [row for row in spec.rows if row.id == word] or [row for row in spec.rows if row.method == word]
+    if not word and own:
+        return own[0]
+    if len(found) != 1:
+        what = f"has {len(found) or 'no'} rows {word}" if word else "has no method of its own"
+        raise UserError(f"{spec.name} {what}: choose by --row from {', '.join(row.id for row in found or spec.rows)}.")
+    return found[0]
+
+
+def compared(wanted: Request, word: str, source: Source) -> Comparison:
+    """The row that ``word`` calls (see :func:`named`) against those asked for, from whatever records there are.
+
+    Raises:
+        UserError: The table is no grid of accuracies, or has no such row.
+    """
+    if wanted.spec.kind != ACCURACY:
+        raise UserError(
+            f"{wanted.spec.name} is no grid of accuracies, whose rows can be compared: see 'fgl-table show'."
+        )
+    row, protocol = named(wanted.spec, word), wanted.protocol
+    spec = replace(wanted.part, rows=(row, *(other for other in wanted.part.rows if other.id != row.id)))
+    found: list[tuple[Cell, Gap | None]] = []
+    for panel in spec.panels:
+        runs = ranks.accuracies(spec, panel, protocol, source)
+        for at in spec.places:
+            column = runs[runs["column"] == place(*at)]
+            found += [(Cell(panel, other, *at), gap(column, row.label, other.label)) for other in spec.rows[1:]]
+    p = {number: gap.p for number, (_, gap) in enumerate(found) if gap is not None and gap.p is not None}
+    apart = dict(zip(p, differing(list(p.values())), strict=True))
+    lines = [Line(cell, gap, bool(apart.get(number, False))) for number, (cell, gap) in enumerate(found)]
+    return Comparison(spec, protocol, row, lines, len(p))
+
+
+def csv_of(found: Comparison) -> str:
+    """One line a column and other row."""
+    spec, rows = found.spec, []
+    for line in found.lines:
+        cell = line.cell
+        row: dict[str, Any] = {"paper": spec.paper, spec.sort: spec.table, "panel": cell.panel.name}
+        row |= {"protocol": found.protocol, "dataset": cell.dataset, "clients": cell.clients}
+        row |= {"row": found.row.id, "against": cell.row.id, "metric": spec.metric_of(cell.panel)}
+        mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
+        row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}
+        rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.told)})
+    return csv_text(rows)
+
+
+def page(found: Comparison) -> str:
+    """For people: how to read it, then a grid for each panel and data set, other rows down."""
+    spec, label = found.spec, found.row.label
+    rules = spec.config(next(spec.cells()), found.protocol, spec.seeds[0]).protocol
+    at = round_name(SELECTION_OF[rules.selection], rules.selected_by == "test")
+    head = (
+        f"{label} minus each other row{', of errors the other way round' * spec.has_errors}: above zero it is better. "
+    )
+    head += f"Mean and std over the seeds that both have, {at}, protocol `{found.protocol}`."
+    tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
+    tests += f"{found.tested} gaps tested. A test wants {ENOUGH} seeds and gaps that vary."
+    parts = [f"{spec.full_title}: {label} against the others", head, tests]
+    parts += [_counts(found)] if len(spec.panels) * len(spec.places) > 1 else []
+    for panel in spec.panels:
+        parts.append(f"### {panel.name}: {panel.title}")
+        for dataset in spec.datasets:
+            parts.append(_grid(found, panel, dataset))
+    return "\n\n".join(parts)
+
+
+def _counts(found: Comparison) -> str:
+    """In how many columns the row is told from each other one."""
+    rows = []
+    for other in found.spec.rows[1:]:
+        own = [line for line in found.lines if line.cell.row == other]
+        tested = [line.gap for line in own if line.gap is not None and line.gap.p is not None]
+        told = [line.gap.mean > 0 for line in own if line.told and line.gap is not None]
+        rows.append([other.label, f"{len(tested)} of {len(own)}", str(sum(told)), str(len(told) - sum(told))])
+    return grid_text(["against", "columns tested", "told ahead", "told behind"], rows)
+
+
+def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
+    own = [line for line in found.lines if line.cell.panel == panel and line.cell.dataset == dataset]
+    heads = ["against", *(place(dataset, clients) for clients in found.spec.clients)]
+    rows = []
+    for other in found.spec.rows[1:]:
+        texts = [_text(found.spec, line) for line in own if line.cell.row == other]
+        rows.append([other.label, *texts])
+    return grid_text(heads, rows)
+
+
+def _text(spec: TableSpec, line: Line) -> str:
+    """``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
+    if line.gap is None:
+        return ""
+    scale, digits = (1, 4) if spec.kind_of(line.cell.panel).error else (100, 2)
+    text = f"{scale * line.gap.mean:+.{digits}f}"
+    text += f" ± {scale * line.gap.std:.{digits}f}" if line.gap.std is not None else ""
+    if line.gap.p is None:
+        return f"{text} [{line.gap.seeds} seeds]" if line.gap.seeds > 1 else f"{text} [1 seed]"
+    return f"{text}, p = {line.gap.p:.2g}{' *' if line.told else ''}"

@@ -17,11 +17,12 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import curves
 from fgl_repro.runs.packed import Packed, PackedDiverged
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import columns, findings, report
+from fgl_repro.tables import columns, findings, report, scoreboard
 from fgl_repro.tables import reference as printed_numbers
 from fgl_repro.tables.artifact import make
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load, names, papers
+from fgl_repro.tables.published import all_published
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -69,7 +70,7 @@ def test_the_scoreboard_has_the_tables_of_which_most_printed_cells_have_run() ->
 
 def test_a_printed_number_counts_once_on_the_scoreboard() -> None:
     counted: dict[tuple[object, ...], str] = {}
-    for paper, _, tables in findings.scores(findings.all_published(RESULTS)):
+    for paper, _, tables in scoreboard.scores(all_published(RESULTS)):
         for spec in (load(f"{paper}/{table}") for table in tables):
             for cell in spec.cells():
                 if (place := printed_numbers.where(cell)) is not None:

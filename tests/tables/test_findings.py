@@ -11,6 +11,7 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables import findings
+from fgl_repro.tables.published import Published
 
 CELLS = [  # dataset, clients, method, printed, suspect, ours, std, old rule
     ("cora", "3", "fedavg", "0.80", "0", "0.81", "0.010", "agrees"),
@@ -35,7 +36,7 @@ None.
 """
 
 
-class Made(findings.Published):
+class Made(Published):
     """Published files whose packed runs are made up: three seeds at one learning rate, one at another."""
 
     def __init__(self, folder: Path) -> None:
@@ -156,28 +157,3 @@ def test_errors_name_file_and_placeholder(paper: Made, placeholder: str, says: s
         findings.fill(f"A claim: {placeholder}.", paper, "made/findings.md.in", {"protocol": "p"})
     assert str(error.value).startswith(f"made/findings.md.in: {placeholder} cannot be filled: ")
     assert says in str(error.value)
-
-
-def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
-    text = """# Made
-
-## Part
-
-### A claim: `x`, K = 3
-
-**Verdict: found.** **Gap to print: 9.0 to 1.5 points.** And so on.
-
-### Another claim
-
-**Verdict: found.** It has no gap.
-
-## Next part
-
-### A third
-
-**Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
-"""
-    assert findings.causes({"made": text}).splitlines() == [
-        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
-        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
-    ]

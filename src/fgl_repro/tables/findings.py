@@ -27,16 +27,14 @@ heading ``under`` of ``notes/<note>.md``, whose column ``gap`` stands right of t
 rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
-absolute gap without it and with it. ``{causes}`` of ``README.md.in`` lists these findings.
+absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -47,63 +45,17 @@ from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.fl.metrics import METRICS, Metric
-from fgl_repro.runs import curves
-from fgl_repro.runs.packed import Packed
-from fgl_repro.runs.record import Record
-from fgl_repro.tables import columns, compare, pictures
+from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
-from fgl_repro.tables.load import load, papers
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.published import SHORT, Published, Words, all_published, lines_of
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
-CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
-SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
-SHORT["clients"] = "partitioner.clients"
 
-Words = dict[str, str]
 Linked = Callable[[str, list[Words], list[str]], str]
 """Makes a link of a number: its text, the lines of comparisons and the keys of the runs that it was made from."""
-
-
-class Published:
-    """The published files of one paper, each read once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @cached_property
-    def cells(self) -> list[Words]:
-        return [row for path in sorted(self.folder.glob("*/compare_*.csv")) for row in lines_of(path)]
-
-    @cached_property
-    def records(self) -> Mapping[str, Record]:
-        return Packed(self.folder / "runs.csv")
-
-    @cached_property
-    def configs(self) -> list[tuple[str, Words]]:
-        """Key and flat config of every packed run, under short names as well."""
-        flat = {key: dict(_flat(r.config)) | {"protocol": r.protocol} for key, r in self.records.items()}
-        return [(key, f | {short: f.get(dotted, "") for short, dotted in SHORT.items()}) for key, f in flat.items()]
-
-    @cached_property
-    def curves(self) -> dict[str, dict[str, list[float | None]]]:
-        return curves.read_packed(self.folder / "curves.csv")
-
-
-def lines_of(path: Path) -> list[Words]:
-    """Lines of a published CSV; a ValueError names one that is missing."""
-    if not path.exists():
-        raise ValueError(f"there is no file {path.parent.name}/{path.name}")
-    with open(path, encoding="utf-8", newline="") as text:
-        return list(csv.DictReader(text))
-
-
-def _flat(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in config.items():
-        yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, str(value))]
 
 
 def _kind(told: Words) -> Metric:
@@ -286,61 +238,6 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
     return "".join([*out, text[position:]])
 
 
-def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
-    """Each paper and protocol, with the lines of comparisons of its tables of which more than half the cells have run.
-
-    The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
-    """
-    for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
-        counted: dict[str, dict[str, list[Words]]] = {}
-        for line in published.cells:
-            if not line["paper_mean"]:
-                continue
-            counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
-        for protocol, tables in sorted(counted.items()):
-            ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
-            ran = {t: own for t, own in ran.items() if not load(f"{paper}/{t}").repeats}
-            if ran:
-                yield paper, protocol, ran
-
-
-def _board(every: Mapping[str, Published]) -> str:
-    """A line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
-    body: list[list[object]] = []
-    for paper, protocol, ran in scores(every):
-        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
-        names = (
-            f"[{papers()[paper]}]({paper}/FINDINGS.md)",
-            f"[`{protocol}`]({paper}/README.md)",
-            " ".join(links),
-        )
-        body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
-    heads = ["paper", "protocol", "tables", *compare.HEADS]
-    return grid_text(heads, body, numbers_from=3)
-
-
-def _place(table: str) -> tuple[str, int, str]:
-    """By which the numbers of tables are sorted: 2 before 10, and D2 behind both."""
-    letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
-    return letter, int(number or 0), rest
-
-
-def causes(texts: Mapping[str, str]) -> str:
-    """A line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
-    told: dict[str, list[str]] = {}
-    for paper, text in texts.items():
-        for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
-            if cause := CAUSE.match(body.partition("\n## ")[0].strip()):
-                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                told.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
-    return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
-
-
-def all_published(results: Path) -> dict[str, Published]:
-    """Every paper that has packed runs."""
-    return {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
-
-
 def pages(results: Path) -> dict[Path, str]:
     """Text of the scoreboard, of every paper's findings, of columns and pictures, by file.
 
@@ -354,8 +251,7 @@ def pages(results: Path) -> dict[Path, str]:
     out = {results / paper / "FINDINGS.md": head.format("findings.md.in") + text for paper, text in found.items()}
     if (template := results / "README.md.in").exists():
         text = template.read_text(encoding="utf-8")
-        text = text.replace("{scoreboard}", _board(every)).replace("{causes}", causes(found))
-        out[results / "README.md"] = head.format(template.name) + text
+        out[results / "README.md"] = head.format(template.name) + scoreboard.fill(text, every, found)
     if every:
         out[results / "COLUMNS.md"] = head.format("tables/columns.py") + columns.page(results)
         out[results / "PICTURES.md"] = head.format("tables/pictures.py") + pictures.page(results)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import ACCURACY, place
-from fgl_repro.tables.findings import Words, lines_of
+from fgl_repro.tables.published import Words, lines_of
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL
 from fgl_repro.web.runs import Runs

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.tables import compare, findings
+from fgl_repro.tables import compare, findings, scoreboard
 from fgl_repro.tables.load import papers
+from fgl_repro.tables.published import Published, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
 from fgl_repro.web.sources import BARE, WIDE, Site, Sources
@@ -51,7 +52,7 @@ def _front(site: Site, sources: Sources) -> None:
     site.nav.append({"Scoreboard": site.page("index.md", front)})
     shares = {
         f"{papers()[paper]}, {protocol}": compare.shares([line for own in tables.values() for line in own])
-        for paper, protocol, tables in findings.scores(findings.all_published(sources.results))
+        for paper, protocol, tables in scoreboard.scores(all_published(sources.results))
     }
     scripts.write(site.docs, "scoreboard", charts.scoreboard(shares))
 
@@ -117,7 +118,7 @@ def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
 
 def _findings(folder: Path, paper: str) -> str:
     """A paper's findings, whose numbers lead to the cells and runs that they are of."""
-    published = findings.Published(folder)
+    published = Published(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
     return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
 

@@ -1,0 +1,91 @@
+"""The page ``results/README.md``: how many printed numbers come back, paper by paper, and what the runs ran on.
+
+Its template, ``README.md.in``, is prose with ``{scoreboard}``, ``{machines}`` and ``{causes}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from fgl_repro.tables import compare
+from fgl_repro.tables.load import load, papers
+from fgl_repro.tables.published import Published, Words
+from fgl_repro.tables.results import grid_text
+
+CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
+
+
+def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) -> str:
+    """The template with what stands in place of its words.
+
+    Args:
+        every: What is published, by paper.
+        found: The text of each paper's findings.
+    """
+    words = {"scoreboard": board(every), "machines": machines(every), "causes": causes(found)}
+    for word, made in words.items():
+        text = text.replace(f"{{{word}}}", made)
+    return text
+
+
+def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
+    """Each paper and protocol, with the lines of comparisons of its tables of which more than half the cells have run.
+
+    The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
+    """
+    for paper, published in sorted(every.items(), key=lambda pair: papers()[pair[0]]):
+        counted: dict[str, dict[str, list[Words]]] = {}
+        for line in published.cells:
+            if not line["paper_mean"]:
+                continue
+            counted.setdefault(line["protocol"], {}).setdefault(line["table"], []).append(line)
+        for protocol, tables in sorted(counted.items()):
+            ran = {t: own for t, own in tables.items() if 2 * sum(line["n_seeds"] != "0" for line in own) > len(own)}
+            ran = {t: own for t, own in ran.items() if not load(f"{paper}/{t}").repeats}
+            if ran:
+                yield paper, protocol, ran
+
+
+def board(every: Mapping[str, Published]) -> str:
+    """A line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
+    body: list[list[object]] = []
+    for paper, protocol, ran in scores(every):
+        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
+        names = (
+            f"[{papers()[paper]}]({paper}/FINDINGS.md)",
+            f"[`{protocol}`]({paper}/README.md)",
+            " ".join(links),
+        )
+        body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
+    heads = ["paper", "protocol", "tables", *compare.HEADS]
+    return grid_text(heads, body, numbers_from=3)
+
+
+def _place(table: str) -> tuple[str, int, str]:
+    """By which the numbers of tables are sorted: 2 before 10, and D2 behind both."""
+    letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
+    return letter, int(number or 0), rest
+
+
+def causes(texts: Mapping[str, str]) -> str:
+    """A line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
+    told: dict[str, list[str]] = {}
+    for paper, text in texts.items():
+        for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
+            if cause := CAUSE.match(body.partition("\n## ")[0].strip()):
+                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                told.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
+    return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
+
+
+def machines(every: Mapping[str, Published]) -> str:
+    """On what the packed runs were made, most first: ``3 runs: 2 on a CPU (torch 2.13.0, 1 thread), 1 on a GPU``."""
+    told: Counter[str] = Counter()
+    for published in every.values():
+        for record in published.records.values():
+            threads = f"{record.threads} thread{'s' * (record.threads > 1)}"
+            torch = f"torch {record.versions.get('torch', 'unknown').partition('+')[0]}"
+            told[f"on a GPU ({torch})" if record.on_gpu else f"on a CPU ({torch}, {threads})"] += 1
+    return f"{told.total():,} runs: {', '.join(f'{number:,} {where}' for where, number in told.most_common())}"

@@ -1,0 +1,50 @@
+"""The page of the scoreboard: which causes it lists, and on what it says that runs were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fgl_repro.tables import scoreboard
+from fgl_repro.tables.published import Published
+
+
+def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
+    text = """# Made
+
+## Part
+
+### A claim: `x`, K = 3
+
+**Verdict: found.** **Gap to print: 9.0 to 1.5 points.** And so on.
+
+### Another claim
+
+**Verdict: found.** It has no gap.
+
+## Next part
+
+### A third
+
+**Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
+"""
+    assert scoreboard.causes({"made": text}).splitlines() == [
+        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
+        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
+    ]
+
+
+def test_runs_are_counted_by_what_they_were_made_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(torch: str, threads: int, on_gpu: bool) -> SimpleNamespace:
+        return SimpleNamespace(versions={"torch": torch}, threads=threads, on_gpu=on_gpu)
+
+    usual, threads, gpu = run("2.13.0+cpu", 1, False), run("2.11.0", 2, False), run("2.11.0", 1, True)
+    made = Published(tmp_path)
+    monkeypatch.setattr(made, "records", dict(enumerate([usual, gpu, usual, threads, gpu, usual])), raising=False)
+    told = "3 on a CPU (torch 2.13.0, 1 thread), 2 on a GPU (torch 2.11.0), 1 on a CPU (torch 2.11.0, 2 threads)"
+    assert scoreboard.machines({"a": made}) == f"6 runs: {told}"
+    monkeypatch.setattr(scoreboard, "board", lambda every: "the board")
+    text = scoreboard.fill("{scoreboard}: {machines}; {causes}", {"a": made}, {})
+    assert text == f"the board: 6 runs: {told}; "

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
-from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import artifact
+from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.tables import artifact, compare, results
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import costs, growth
 from fgl_repro.tables.load import load
@@ -154,3 +154,15 @@ def test_a_figure_of_costs_is_drawn(store: RecordStore, tmp_path: Path) -> None:
     made = artifact.make(spec, "opfgl", store)
     assert {path.name for path in artifact.write(made, tmp_path)} == {"figure_4.csv", "figure_4.png", "figure_4.svg"}
     assert [row["value"] for row in made.content.rows if row["name"] == "O-pFGL"] == ["0.120000", "0.000000"]
+
+
+def test_pages_say_whose_models_were_fine_tuned(tmp_path: Path) -> None:
+    spec = load("opfgl/1").narrow(["cora"], [10], ["fedavg", "fedgta"])
+    store = RecordStore(tmp_path)
+    table = results.fill(spec, "opfgl", Archive(store, {}))
+    assert compare.fine_tuned(table) == [], "nothing ran"
+    for cell in spec.cells():
+        store.save(helpers.record(spec.config(cell, "opfgl", 0)))
+    content = artifact.make(spec, "opfgl", Archive(store, {})).content
+    told = "Models of FedAvg (paper) were tested after fine-tuning, each client's at its own best check"
+    assert all(told in text for text in (content.page, content.screen, content.body, content.files["compare_1.md"]))

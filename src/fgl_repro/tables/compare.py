@@ -167,6 +167,13 @@ def fitted(table: Grid) -> list[str]:
     return [f"{told}{'; '.join(named)}."] if named else []
 
 
+def fine_tuned(table: Grid) -> list[str]:
+    """Whose numbers are those of models that trained on after the last round; nothing where nobody's."""
+    told = dict.fromkeys(cell.row.label for cell, found in table.results.items() if found.fine_tuned)
+    named = f"Models of {', '.join(told)} were tested after fine-tuning, each client's at its own best check"
+    return [f"{named}: for them there is one number, not one a round."] if told else []
+
+
 def markdown(table: Grid) -> str:
     """The comparison as a page: per method, per column, per cell."""
     spec, unit = table.spec, table.spec.unit
@@ -182,6 +189,7 @@ def markdown(table: Grid) -> str:
         "number. Runs: `table_*.csv`.",
         *filter(None, (errors(table), rebuilds(spec.datasets))),
         *fitted(table),
+        *fine_tuned(table),
         "## By method",
         _method_grid(table),
         "## By column",
@@ -211,7 +219,7 @@ def screen(table: Grid) -> str:
     if spec.differences:
         blocks += [difference_head(spec), differences(table)]
     told = errors(table), rebuilds(spec.datasets), spec.blank
-    return "\n\n".join([*blocks, *filter(None, told), *fitted(table)])
+    return "\n\n".join([*blocks, *filter(None, told), *fitted(table), *fine_tuned(table)])
 
 
 def errors(table: Grid) -> str:

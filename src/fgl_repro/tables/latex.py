@@ -195,7 +195,12 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
         shared = f"{ENOUGH} {draws} that the best and the second best share"
         stars = f"No stars: a paired test wants {shared}, and gaps that vary."
     few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
-    told = [stars, "A small number in brackets: of fewer seeds, so many." * few, *compare.fitted(table)]
+    told = [
+        stars,
+        "A small number in brackets: of fewer seeds, so many." * few,
+        *compare.fitted(table),
+        *compare.fine_tuned(table),
+    ]
     told += [rebuilds(spec.datasets), spec.blank]
     told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * printed
     told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())

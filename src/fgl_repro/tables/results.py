@@ -66,6 +66,7 @@ class Result:
         hours: What the missing seeds would take on one core, by the seeds that are there or published runs of the same
             method, variant, data set and number of clients; None where none is missing or nothing like it ever ran.
         lost: Which of the missing seeds ran and came to nothing, ``1 diverged``, where others have a number.
+        fine_tuned: Whether its numbers are those of models that trained on after the last round.
     """
 
     best: Stat | None
@@ -76,6 +77,7 @@ class Result:
     keys: tuple[str, ...]
     hours: float | None = None
     lost: str = ""
+    fine_tuned: bool = False
 
     @property
     def to_run(self) -> str:
@@ -184,7 +186,8 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
         left = len(keys) - len(found) - ended[DIVERGED]  # which would diverge again
         hours = each * left / 3600 if left and each is not None else None
     lost = ", ".join(f"{ended[name]} {word}" for name, word in NO_RESULT.items() if ended[name] and found)
-    return Result(best, last, len(spec.seeds), status, str(choice), tuple(key[:8] for key in known), hours, lost)
+    keys, tuned_on = [key[:8] for key in known], any(record.fine_tuned for _, record in found)
+    return Result(best, last, len(spec.seeds), status, str(choice), tuple(keys), hours, lost, tuned_on)
 
 
 def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]) -> str:

@@ -116,6 +116,7 @@ def markdown(table: Grid) -> str:
         "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
         "like them; blank: not run.",
         *filter(None, (spec.note, rebuilds(spec.datasets), spec.blank)),
+        *compare.fine_tuned(table),
     ]
     for selection in _both(table):
         blocks.append(f"## At the {table.round_name(selection)}")

@@ -167,6 +167,18 @@ def test_it_says_how_many_runs_were_made_on_a_gpu(tmp_path: Path, capsys: pytest
     assert told in capsys.readouterr().out
 
 
+def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = RecordStore(tmp_path / "records")
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0,1")
+    record = helpers.record(helpers.config(clients=3, method="local", seed=0), seconds={"total": 7200.0})
+    store.save(record.changed(device="cuda:0"))
+    assert call(tmp_path, "missing", *corner) == 0
+    assert capsys.readouterr().err == "fgl-table: 1 runs, nothing like 1 of them ever ran.\n"
+    store.save(record)
+    assert call(tmp_path, "missing", *corner) == 0
+    assert capsys.readouterr().err == "fgl-table: 1 runs, about 2.0 hours on one core.\n"
+
+
 def test_published_runs_count_as_done_unless_fresh(
     tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,7 +105,7 @@ def test_rounds_and_megabytes_with_a_run_that_never_gets_there(store: RecordStor
     assert (row["n_reached"], row["gap"]) == (2, decimal(100 * (7 / 3 - 58) / 58, 2)), "percent of the printed rounds"
     line = [c.strip() for c in next(x for x in page.splitlines() if x.startswith("| FedAvg")).split("|")]
     assert line[3:5] == ["2 of 3", "58"]
-    assert line[6] == "228.00"
+    assert line[6] == row["paper_mb"] == "228.00"
     assert "without curves" not in page
 
 

@@ -104,6 +104,7 @@ def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) 
     assert exponents == [[0, 0, 1], [2, -1, 0]]
     assert {float(middle["down"][f"exponent_{letter}_error"]) for letter in "nKd"} == {0}
     assert "class-wise statistics" in middle["up"]["claim"]
+    assert "global surrogate graph" in middle["down"]["claim"]
     assert (made.content.done, made.content.wanted) == (20, 20)
     assert {path.suffix for path in artifact.write(made, tmp_path)} == {".csv", ".md", ".png", ".svg"}
 
@@ -111,6 +112,24 @@ def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) 
 def test_seconds_of_clients_and_server_are_told_apart(store: RecordStore) -> None:
     made = grown(store, "27", seconds=lambda n, k, d: {"train": 9.0, "total": 9.5, "server": 2.0})
     assert {row["quantity"]: float(row["value"]) for row in made.content.rows} == {"clients": 7.0, "server": 2.0}
+
+
+def test_what_print_has_lost_is_no_claim() -> None:
+    spec = load("opfgl/26")
+    claims = {line.name: growth.claim(spec, line, "download_cost") for line in spec.lines}
+    assert claims["FedGTA"] == "", "its formula is lost and the text says nothing"
+    assert claims["FedAvg"] == "model parameters"
+
+
+def test_a_gpu_is_not_averaged_with_cpus(store: RecordStore) -> None:
+    spec = replace(load("opfgl/27").narrow(methods=["opfgl"]), seeds=(0, 1, 2))
+    cell = next(iter(spec.cells()))
+    for seed, (device, seconds) in enumerate((("cpu", 4.0), ("cuda:0", 1.0), ("cpu", 6.0))):
+        record = helpers.record(spec.config(cell, "opfgl_costs", seed), seconds={"server": seconds})
+        store.save(record.changed(device=device))
+    found = costs.measured(spec, cell, "opfgl_costs", store, "server")
+    assert found is not None
+    assert (found.mean, found.n) == (5.0, 2)
 
 
 def test_memory_is_what_a_run_takes_beyond_what_was_taken(store: RecordStore) -> None:

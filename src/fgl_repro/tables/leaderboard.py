@@ -110,7 +110,9 @@ def markdown(table: Grid) -> str:
     for panel in spec.panels:
         blocks += [f"## {panel.name}: {panel.title}", _averages(table, panel)]
         blocks += [text for at in spec.places for text in _column(table, panel, *at)]
-    return "\n\n".join([*blocks, *filter(None, [spec.blank])]) + "\n"
+    tests = f"`fgl-table test {spec.name} --protocol {table.protocol} --add ...` asks whether a row is better than each"
+    blocks += [f"{tests} of the others, seed by seed.", *compare.fine_tuned(table), *filter(None, [spec.blank])]
+    return "\n\n".join(blocks) + "\n"
 
 
 def _label(table: Grid, label: str) -> str:

@@ -46,6 +46,7 @@ class Plain:
         self.y = torch.from_numpy(graph.labels[own])
         self.trains = torch.from_numpy(np.isin(own, world.train))
         self.w = {name: value[k].detach() for name, value in state.shared.items()}
+        self.guide = {name: value[k].detach() for name, value in state.guide.items()}
         q = state.own["Q"][k].detach()
         self.q = q[self.y[self.trains]] if method.variant == "paper" else q[: int(self.trains.sum())]
 
@@ -54,6 +55,9 @@ class Plain:
 
     def b(self) -> Tensor:
         return self.hidden() @ self.w["W2"] + self.w["b2"]
+
+    def pi(self) -> Tensor:
+        return torch.softmax(self.hidden() @ self.guide["W2"] + self.guide["b2"], 1)
 
     def a(self, proxies: Tensor) -> Tensor:
         return (self.hidden() + proxies) @ self.w["Wa"] + self.w["ba"]
@@ -69,7 +73,7 @@ def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None
     second = method.own_loss(state, said)
     for k in range(3):
         plain = Plain(world, method, state, k)
-        pi = torch.softmax(plain.b(), 1)
+        pi = plain.pi()
         proxies = pi @ state.classes[k]
         proxies[plain.trains] = plain.q
         tau, g = plain.a(proxies), logits[k, : len(plain.y)]
@@ -127,6 +131,24 @@ def test_what_comes_down_takes_the_place_of_encoder_and_classifiers_but_not_of_t
     assert torch.equal(state.shared["W1"], news.weights["W1"])
     assert torch.equal(state.shared["W2"], news.weights["W2" if variant == "paper" else "Wa"])
     assert torch.equal(state.own["Q"], news.proxies if variant == "paper" else own)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pi_is_told_by_the_classifier_that_came_down(variant: str, world: World) -> None:
+    """By its own average, whatever b trains on from: with all its weight on class 1 every proxy is that of class 1."""
+    method, clients, state = started(world, variant)
+    weights = {name: value.detach().clone() for name, value in state.shared.items()}
+    weights["W2"].zero_()
+    weights["b2"].zero_()[:, 1] = 50.0
+    method.receive(clients, state, Shared(weights, state.classes))
+    weights["b2"].fill_(0.0)  # a message is not the client's own
+    log_tau, reliable = method.target(state)
+    assert torch.equal(reliable, state.alone.mask.float()), "one class has all of pi"
+    for k in range(3):
+        plain = Plain(world, method, state, k)
+        structure = state.classes[k, 1].expand(len(plain.y), -1).clone()
+        structure[plain.trains] = plain.q
+        torch.testing.assert_close(log_tau[k, : len(plain.y)], torch.log_softmax(plain.a(structure), 1))
 
 
 def test_bytes_are_those_of_encoder_classifiers_and_class_proxies(world: World) -> None:

@@ -172,7 +172,10 @@ def settings(text: str) -> dict[str, str | int | float | bool]:
     pairs = [item.partition("=") for item in text.split(",") if item]
     if wrong := [name for name, sign, _ in pairs if not (name and sign)]:
         raise argparse.ArgumentTypeError(f"{wrong[0] or text} has no value: write NAME=VALUE")
-    return {name: yaml.safe_load(value) for name, _, value in pairs}
+    try:
+        return {name: yaml.safe_load(value) for name, _, value in pairs}
+    except yaml.YAMLError:
+        raise argparse.ArgumentTypeError(f"{text} has a value that is no number and no plain word") from None
 
 
 def folders_of(args: argparse.Namespace) -> RunFolders:

@@ -47,11 +47,17 @@ def search(folder: str | Path) -> None:
         forget()
 
 
+def follows_options(kept: Kept) -> Kept:
+    """A decorator of a cached function whose results follow from options: :func:`forget` clears its cache, too."""
+    _kept.append(kept.cache_clear)
+    return kept
+
+
 def forget() -> None:
     """Read all options anew where they are asked for next."""
     _nodes.clear()
-    for kept in (_part, _combined):
-        kept.cache_clear()
+    for clear in (_part.cache_clear, _combined.cache_clear, *_kept):
+        clear()
 
 
 def yaml_files(group: str) -> dict[str, Path]:

@@ -148,7 +148,7 @@ def check(config: Config) -> Config:
     if config.protocol.moments == "shared" and not method.in_turn:
         raise UserError(
             f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "
-            "clients all take the same step and keep one model: set protocol.moments=kept."
+            "clients do not take turns with the protocol's optimiser: set protocol.moments=kept."
         )
     if method.models and model.name not in method.models:
         raise UserError(
@@ -159,8 +159,24 @@ def check(config: Config) -> Config:
             f"model=fleet cannot carry method={method.name}: its clients have different architectures, "
             "whose weights no server can mix."
         )
-    if model.name == "fleet" and "new_client" in config.setting.probes:
+    probes = config.setting.probes
+    if model.name == "fleet" and not {"new_client", "global_graph"}.isdisjoint(probes):
         raise UserError("model=fleet is for what clients are tested on of their own: choose setting=plain.")
+    if model.name == "fleet" and config.protocol.judged == "crosswise":
+        raise UserError(
+            "protocol.judged=crosswise has one client's weights answer for all, which clients of model=fleet cannot: "
+            "set protocol.judged=own."
+        )
+    if method.on_whole_graph and "links" in probes:
+        raise UserError(
+            f"method={method.name} trains on the whole graph, with the links that setting=links holds back from "
+            "clients: choose another method or setting=plain."
+        )
+    if config.protocol.selected_by == "test" and probes[0] == "global_graph":
+        raise UserError(
+            "protocol.selected_by=test selects the round by what clients are tested on of their own, which "
+            "setting=global_graph has none of: set protocol.selected_by=validation."
+        )
     if (fanout := getattr(model, "fanout", 0)) and not batch:
         batches = "give protocol.batch a number of nodes, or " if method.batched else ""
         raise UserError(

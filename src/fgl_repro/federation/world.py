@@ -202,7 +202,8 @@ class World:
         return World(graph, train, validation, (), [self.missing[k] for k in which])
 
     def selected_by_test(self) -> World:
-        """Give the world in which the rows of the first test probe select the round."""
+        """Give the world in which the rows of the first test probe, on the clients' graph, select the round."""
+        assert self.probes[0].graph is self.graph
         return replace(self, validation=replace(self.probes[0], name=self.validation.name))
 
     def averaged(self, average: Average) -> World:

@@ -67,6 +67,8 @@ class Method(Option, _Keeping[S]):
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         fleets: Whether clients may have different architectures; a method that mixes weights cannot have it so.
+        own_optimisers: Whether clients step with optimisers of the method's, which know no taking turns.
+        on_whole_graph: Whether it trains on the graph that clients were cut from, and so on all of its links.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
     """
 
@@ -83,6 +85,8 @@ class Method(Option, _Keeping[S]):
     quick: ClassVar[Mapping[str, Any]] = {}
 
     fleets: ClassVar[bool] = False
+    own_optimisers: ClassVar[bool] = False
+    on_whole_graph: ClassVar[bool] = False
 
     variant: str = "paper"
 
@@ -94,7 +98,7 @@ class Method(Option, _Keeping[S]):
     @property
     def in_turn(self) -> bool:
         """Whether clients may train one after the other with one optimiser, as ``protocol.moments=shared`` asks."""
-        return True
+        return not self.own_optimisers
 
     def check(self) -> None:
         """Refuse other variants than ``variants``, other words than ``choices``, and numbers out of their bounds."""

@@ -41,6 +41,7 @@ class Ditto(FedAvg[None]):
 
     name: ClassVar[str] = "ditto"
     display: ClassVar[str] = "Ditto"
+    own_optimisers: ClassVar[bool] = True
     least: ClassVar[dict[str, float]] = {"mu": 0}
 
     mu: float = 0.1

@@ -28,6 +28,7 @@ steps = lazy("fgl_repro.fl.steps")
 class FedRep(FedPer):
     name: ClassVar[str] = "fedrep"
     display: ClassVar[str] = "FedRep"
+    own_optimisers: ClassVar[bool] = True
 
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
         """The classifier's epochs, then the base's."""

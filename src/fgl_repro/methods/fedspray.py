@@ -14,9 +14,9 @@ a proxy s_c for each class. In a round a client
 The server averages e, a, b by training nodes. GNNs train with the protocol's optimiser, the rest with Adams of its own.
 
 Variants:
-    release  a proxy for every training node, which the client keeps from round to round; b starts a round from a;
-             s_c is a mean over clients weighted by the share of c among their training nodes (small clients weigh as
-             much as big ones).
+    release  a proxy for every training node, which the client keeps from round to round; once pi is told, b trains on
+             from the weights of a; s_c is a mean over clients weighted by the share of c among their training nodes
+             (small clients weigh as much as big ones).
     paper    a proxy for every class of a client, which starts a round from s_c; b from its own mean; s_c is weighted by
              training nodes of class c.
 
@@ -73,6 +73,7 @@ class State:
         encoder: The network of e (its first layer) and b (its second).
         shared: Weights of e, b and of a, leaves ``[K, ...]``.
         classes: Proxies s as they came down ``[K, C, H]``.
+        guide: The classifier b as it came down, which tells pi, ``[K, ...]``.
         own: Proxies that a client learns, of its training nodes or (paper) its classes, a leaf ``[K, r or C, H]``.
         around: All nodes with their neighbours.
         alone, trains: All nodes, and training nodes, without neighbours.
@@ -84,6 +85,7 @@ class State:
     encoder: GCN
     shared: Params
     classes: Tensor
+    guide: Params
     own: Params
     around: View
     alone: View
@@ -109,9 +111,11 @@ class FedSpray(Method[State]):
 
     name: ClassVar[str] = "fedspray"
     display: ClassVar[str] = "FedSpray"
+    revision: ClassVar[int] = 2
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
     fleets: ClassVar[bool] = True  # its GNNs stay with their clients
+    own_optimisers: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"initial": ("model", "uniform")}
     least: ClassVar[dict[str, float]] = {"width": 1, **dict.fromkeys(("weight", "sure", "lr_shared", "lr_proxies"), 0)}
     quick: ClassVar[dict[str, Any]] = {"width": 4}
@@ -154,6 +158,7 @@ class FedSpray(Method[State]):
             encoder,
             shared,
             first.expand(clients.count, -1, self.width),
+            {name: shared[name].detach().clone() for name in ("W2", "b2")},
             own,
             around,
             alone,
@@ -171,6 +176,7 @@ class FedSpray(Method[State]):
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         assert isinstance(message, Shared)
         state.classes = message.proxies
+        state.guide = {name: message.weights[name].detach().clone() for name in state.guide}
         with torch.no_grad():
             for name, value in message.weights.items():
                 state.shared[name].copy_(value)
@@ -204,7 +210,7 @@ class FedSpray(Method[State]):
     def target(self, state: State) -> tuple[Tensor, Tensor]:
         """Log tau of all nodes ``[K, n, C]``, and which are reliable, 1.0 or 0.0 ``[K, n]``."""
         hidden = state.encoded(state.alone)
-        pi = torch.softmax(ops.linear(hidden, state.shared["W2"], state.shared["b2"]), -1)
+        pi = torch.softmax(ops.linear(hidden, state.guide["W2"], state.guide["b2"]), -1)
         structure = pi @ state.classes
         structure.flatten(0, 1)[state.place] = self.proxies(state).flatten(0, 1)[state.trains.slots]
         reliable = ((pi.amax(-1) > self.sure) * state.alone.mask).maximum(state.known)

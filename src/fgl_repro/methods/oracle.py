@@ -31,6 +31,7 @@ class Oracle(Method[None]):
     display: ClassVar[str] = "Oracle"
     variants: ClassVar[tuple[str, ...]] = ("whole", "clients")
     shares_features: ClassVar[bool] = True
+    on_whole_graph: ClassVar[bool] = True
 
     variant: str = "whole"
 

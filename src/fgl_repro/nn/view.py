@@ -274,7 +274,7 @@ class Views:
                 shared["dense"] = DenseOp(torch.from_numpy(nodes.scatter(features.toarray())).to(self.device))
             return adjacency, nodes, {**shared, "step": step(nodes.place(adjacency, nodes), self.device)}
 
-        adjacency, nodes, shared = self.once(graph, f"whole {step.__qualname__}", make)
+        adjacency, nodes, shared = self.once(graph, f"whole {step.__qualname__} {norm.__qualname__}", make)
         outer = Padded.of(rows, graph)
         tensors: dict[str, Any] = dict(outer.tensors(graph, self.device))
         return WholeView(

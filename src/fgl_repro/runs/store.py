@@ -113,9 +113,8 @@ class RecordStore:
 
     def load_failed(self, key: str) -> Note | None:
         """Why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
-        path = self._beside(key, "failed.json")
-        with suppress(UserError):
-            return _read(path, Note) if path.exists() else None
+        with suppress(UserError, FileNotFoundError):
+            return _read(self._beside(key, "failed.json"), Note)
         return None
 
     def save(self, record: Record, curves: CurveValues | None = None) -> Path:

@@ -135,6 +135,8 @@ def _check(spec: TableSpec) -> None:
     ids, names = [row.id for row in spec.rows], [row.name for row in spec.rows]
     if len(set(ids)) < len(ids):
         raise _wrong(spec.path, "two rows are the same method and variant: remove one, or give each an id")
+    if len({row.label for row in spec.rows}) < len(ids):
+        raise _wrong(spec.path, "two rows have one name and variant: give each a name of its own")
     for dotted in (dotted for row in spec.rows for dotted in row.overrides):
         if dotted.partition(".")[0] not in AXES:
             raise _wrong(spec.path, f"override {dotted} is of no axis: begin it with one of {', '.join(AXES)}")

@@ -132,6 +132,7 @@ class FedLoG(Method[State]):
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
+    own_optimisers: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "alpha": ("degree", "half"),
         "share": BRANCHES,

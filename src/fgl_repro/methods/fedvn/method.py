@@ -102,6 +102,7 @@ class FedVN(Method[State]):
     units: ClassVar[tuple[str, ...]] = ("graph",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gin",)
+    own_optimisers: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "message": ("variant", "inside", "after"),
         "width": ("variant", "hidden", "features"),

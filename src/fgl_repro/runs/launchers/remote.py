@@ -89,8 +89,9 @@ class Remote(ABC, Generic[Task]):
         self._place = Place(records, execute, self._scratch / "progress")
         self._place.progress_files.mkdir(parents=True)
         for left in self._scratch.parent.iterdir():  # by sweeps that were killed; engines may need it for a while
-            if time.time() - left.stat().st_mtime > FORGOTTEN:
-                shutil.rmtree(left, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another sweep has just ended
+                if time.time() - left.stat().st_mtime > FORGOTTEN:
+                    shutil.rmtree(left, ignore_errors=True)
         self._tasks: dict[Task, Running] = {}
 
     @abstractmethod
@@ -132,9 +133,7 @@ class Remote(ABC, Generic[Task]):
         with suppress(OSError):
             self._place.progress_files.rename(self._scratch / "stopped")
         self._cancel(list(self._tasks))
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        with suppress(OSError):
-            self._scratch.parent.rmdir()
+        shutil.rmtree(self._scratch, ignore_errors=True)  # its parent stays: another sweep may be about to use it
 
 
 def first_line(error: BaseException) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, make_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -31,6 +31,11 @@ NOTHING = "_nothing"
 """An empty config, to which options are added."""
 ENVIRONMENT = ("FGL_CACHE", "FGL_RECORDS")
 """Variables that the yaml files read."""
+_emptied: list[Callable[[], None]] = []
+"""What :func:`forget` calls."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def search(folder: str | Path) -> None:
@@ -47,17 +52,18 @@ def search(folder: str | Path) -> None:
         forget()
 
 
-def follows_options(kept: Kept) -> Kept:
-    """A decorator of a cached function whose results follow from options: :func:`forget` clears its cache, too."""
-    _kept.append(kept.cache_clear)
-    return kept
+def kept(function: Callable[P, T]) -> Callable[P, T]:
+    """A decorator as :func:`functools.cache`, of what follows from options: :func:`forget` empties it."""
+    found = cache(function)
+    _emptied.append(found.cache_clear)
+    return found  # type: ignore[return-value]
 
 
 def forget() -> None:
     """Read all options anew where they are asked for next."""
     _nodes.clear()
-    for clear in (_part.cache_clear, _combined.cache_clear, *_kept):
-        clear()
+    for empty in _emptied:
+        empty()
 
 
 def yaml_files(group: str) -> dict[str, Path]:
@@ -246,7 +252,7 @@ def unchecked(clients: int | None, **groups: str) -> Config:
     return _combined(tuple(sorted(groups.items())), clients, tuple(map(os.environ.get, ENVIRONMENT)))
 
 
-@cache
+@kept
 def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environment: tuple[str | None, ...]) -> Config:
     """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key,
     and so is the ``environment`` that the yaml files read.
@@ -270,7 +276,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     return Config(**made, seed=_node("", "").seed)
 
 
-@cache
+@kept
 def _part(group: str, option: str, environment: tuple[str | None, ...]) -> parts.Part | None:
     """An option of a group, or (empty) what the run has unless told otherwise."""
     node = _node(group, option) if option else _node("", "")._get_node(group)

@@ -93,7 +93,8 @@ def averaged(table: Grid, source: Source) -> Grid:
     A seed counts where all of them have a number.
     """
     spec, axis = table.spec, table.spec.option("axis")
-    by_seed = [tables.fill(replace(spec, seeds=(seed,), whole=None), table.protocol, source).results for seed in spec.seeds]
+    alone = [replace(spec, seeds=(seed,), whole=None) for seed in spec.seeds]
+    by_seed = [tables.fill(one, table.protocol, source).results for one in alone]
     rows, results = [], {}
     for line, value in product(spec.lines, spec.sweep[axis]):
         ids = {row.id for row in swept(line, {**spec.sweep, axis: [value]})}

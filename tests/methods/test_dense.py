@@ -33,7 +33,8 @@ def world(toy_graph: Graph) -> World:
 
 def made(world: World, name: str, **overrides: Any) -> Any:
     """A server whose teachers differ."""
-    config = make_config(name, "paper", **{f"method.{key}": value for key, value in overrides.items()})
+    variant = overrides.pop("variant", "paper")
+    config = make_config(name, variant, **{f"method.{key}": value for key, value in overrides.items()})
     clients = make_clients(world, config)
     state, _ = prepare(config.method, clients, Ledger())
     rng = torch_rng("teachers", 0)
@@ -213,6 +214,14 @@ def test_teachers_are_weighed_on_earlier_graphs_only(world: World) -> None:
     list(server.lessons(1, server.train_generator(1)))
     assert (server.weights < 1).any()
     assert server.weights.min() >= 1 - 0.01
+
+
+def test_released_weights_of_teachers_begin_with_a_share_each(world: World) -> None:
+    server = made(world, "coboost", variant="release")
+    torch.testing.assert_close(server.weights, torch.full((3,), 1 / 3))
+    server.weights = torch.tensor([1.0, 0.0, 0.2])
+    server.begin()
+    torch.testing.assert_close(server.weights, torch.full((3,), 1 / 3))
 
 
 def test_steps_of_the_teachers_weights_fade_by_a_hundredth_an_epoch(world: World) -> None:

@@ -1,7 +1,7 @@
 """Co-Boosting: DENSE whose generated nodes are hard, are moved before each use, and whose teachers are weighed.
 
 Paper: Dai et al., "Enhancing One-Shot Federated Learning through Data and Ensemble Co-Boosting", ICLR 2024; released
-code for images. DENSE's epochs with three changes; w are the teachers' weights, 1 each at first:
+code for images. DENSE's epochs with three changes; w are the teachers' weights:
 
     generator  min mean((1 - p_y)^h CE(T(x), y)) - KL(T || S) at temperature 3, T = sum_k w_k f_k / sum_k w_k
     weights    from the second epoch on, for each x of the pool before the new one joins:
@@ -12,8 +12,10 @@ code for images. DENSE's epochs with three changes; w are the teachers' weights,
 Graphs as DENSE has them here, with its bounds, optimiser and number of epochs; edges stay when features are moved.
 Images move by 8 / 255 of the brightness, features by ``move`` standard deviations of their column.
 
-Variants: paper, the one there is, as DENSE's. tau = 4, weight decay 1e-4 and steps that fade like a cosine are the
-released code's, for its own DENSE, too.
+Variants: how large w are at first, of which T does not depend, but what a step is worth and whether w can grow.
+    paper    1 each: our reading, for the text was not at hand.
+    release  1 / K each, as the released code has it: a step is K times as much of a weight.
+tau = 4, weight decay 1e-4 and steps that fade like a cosine are the released code's, for its own DENSE, too.
 
 Further known differences from the released code: gradients are not clipped; weights are never held near those before,
 for there that bound is never reached.
@@ -46,6 +48,7 @@ class CoBoost(Dense):
 
     name: ClassVar[str] = "coboost"
     display: ClassVar[str] = "Co-Boost"
+    variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     least: ClassVar[dict[str, float]] = {**Dense.least, **dict.fromkeys(("hardness", "move", "weight_step"), 0)}
 
     temperatures: ClassVar[tuple[str, ...]] = ("temperature", "temperature_adversarial")

@@ -27,6 +27,11 @@ FADING = 0.99
 class Boosting(Pooling):
     method: CoBoost
 
+    def begin(self) -> None:
+        super().begin()
+        if not self.method.as_paper:
+            self.weights /= self.clients
+
     def wrong(self, teacher: Tensor) -> Tensor:
         """Mean of (1 - p_y)^h times the cross-entropy, the former without gradient; logits ``[n, C]``."""
         wrong = F.cross_entropy(teacher, self.labels, reduction="none")

@@ -57,6 +57,29 @@ def test_push_logs_runs_and_table_with_tags(
     assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
 
 
+def test_a_setting_that_no_yaml_could_say_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "fedlog/1", "--launcher", "slurm", "--slurm", "name=@x"])
+    assert "argument --slurm: name=@x has a value that is no number and no plain word" in capsys.readouterr().err
+
+
+def test_push_says_what_wandb_did_not_take(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    def refuse(**_: object) -> None:
+        raise wandb.errors.CommError("no service")
+
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setattr(wandb, "init", refuse)
+    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
+    assert call(tmp_path, "run", *corner) == 0
+    capsys.readouterr()
+    assert call(tmp_path, "push", *corner) == 1
+    assert capsys.readouterr().out.startswith("0 runs logged (offline). W&B did not take all of 1 runs and the table")
+
+
 PART = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg,fedlog-half", "--seeds", "0")
 
 
@@ -139,6 +162,10 @@ def test_a_published_run_without_curves_is_done_where_one_of_several_tables_need
             "there is no launcher moon: choose from local, ray, slurm, submitit",
         ),
         (("run", "fedlog/1", "--address", "auto"), "--address is of a Ray cluster: give --launcher ray with it."),
+        (
+            ("test", "fedlog/1", "--methods", "fedavg", "--row", "fedavg"),
+            "there is no other row to compare fedavg with",
+        ),
         (("run", "fedlog/1", "--slurm", "mem_gb=4"), "--slurm is for --launcher slurm: give that with it."),
     ],
 )

@@ -15,6 +15,7 @@ from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.tables import results
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.load import load
 
@@ -83,6 +84,24 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
         key(**{"method.shrunk": 1})
     row = with_rows(load("fedlog/1"), ["fedmine:paper"]).rows[-1]
     assert row.label == "fedmine (paper)"
+
+
+def test_a_table_runs_the_class_that_was_announced_last() -> None:
+    def of_table() -> str:
+        spec = with_rows(load("fedlog/1"), ["fedmine"]).narrow(["cora"], [3], ["fedmine"], [0])
+        return key_of(results.runs(spec, "fedlog")[0])
+
+    announce(fedmine())
+    first = of_table()
+    announce(other())
+    assert of_table() != first
+    announce(fedmine())
+    assert of_table() == first
+
+
+def test_a_value_that_refers_to_nothing_is_one_sentence() -> None:
+    with pytest.raises(UserError, match=r"protocol\.lr=\$\{x\}: Interpolation key 'x' not found"):
+        build({"protocol.lr": "${x}"}, method="fedavg")
 
 
 def test_a_yaml_of_ones_own_says_what_differs(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ def test_budgets_must_be_equal() -> None:
         tuning.candidates(tuned(method="local"))
 
 
+@pytest.mark.parametrize("candidates", [3, {"fedavg": None}, {"fedavg": [3]}, {"fedavg": "lr"}, []])
+def test_candidates_are_lists_of_overrides(candidates: object) -> None:
+    run = tuned()
+    run.protocol.tuning["candidates"] = candidates
+    with pytest.raises(UserError, match="needs a seed, a whole number, and candidates: a list of overrides for each"):
+        tuning.candidates(run)
+
+
 def test_every_shipped_protocol_tunes_fairly() -> None:
     """The candidates of every method that a protocol lists are different runs, on nodes where the method can."""
     graphs = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_names_of_two_columns() -> None:
 def test_commands_do_the_run_of_the_table(table: str, row: str, clients: int) -> None:
     spec = load(table)
     config = spec.config(cell_of(spec, row, spec.datasets[0], clients), "fedsage", 3)
-    assert key_of(composed(*command_of(config).split()[3:])) == key_of(config)
+    assert key_of(composed(*shlex.split(command_of(config))[3:])) == key_of(config)
 
 
 def test_owners_of_cora(real_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,19 @@ def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path
     assert list(line.get_ydata()) == pytest.approx([50 * top, 100 * top, 100 * top - 10])
 
 
+def test_a_part_of_a_figure_of_averages_has_the_spread_of_the_whole(store: RecordStore) -> None:
+    spec = replace(load("fedlog/fig1"), panels=load("fedlog/fig1").panels[:1])
+    rows = [row.id for row in spec.rows if row.overrides["setting.rate"] == 4]
+    for number, cell in enumerate(cell for cell in spec.cells() if cell.row.id in rows):
+        for seed in spec.seeds:
+            value = 0.5 + 0.01 * number + 0.02 * seed
+            store.save(helpers.record(spec.config(cell, "fedlog", seed), probes={cell.panel.probe: value}, last=value))
+    whole, part = (artifact.make(each, "fedlog", store).content.rows for each in (spec, spec.narrow(methods=rows)))
+    kept = [line for line in whole if line["setting.rate"] == 4]
+    assert [float(line["std"]) for line in kept] == pytest.approx(len(kept) * [0.02], abs=1e-5)
+    assert part == kept
+
+
 def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fedpubfig1")
     recorded = ("fedpub-0.3-0.001", "fedpub-0.7-0.001", "fedpub-0.7-1.0")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, compare, results
 from fgl_repro.tables.entries import Cell
@@ -164,6 +165,13 @@ def test_what_the_second_stage_does_to_a_class(store: RecordStore, tmp_path: Pat
     assert "33.33 [1 of 3] (+1.57)" in made.page
     assert (made.content.done, made.content.wanted) == (0, 18)
     assert {path.suffix for path in artifact.write(made, tmp_path)} == {".csv", ".md", ".png", ".svg"}
+    part = artifact.make(spec.narrow(methods=[spec.rows[1].id]), "opfgl", store)
+    assert [row for row in made.content.rows if row["name"] == "ft"] == part.content.rows, "above the table's first row"
+    with pytest.raises(UserError, match=f"compares rows with {spec.rows[0].id}: name one of the others"):
+        artifact.make(spec.narrow(methods=[spec.rows[0].id]), "opfgl", store)
+    wide = replace(spec, clients=(10, 20))
+    with pytest.raises(UserError, match="opfgl/fig5 has 2 columns, and its kind, class_changes, has room for one"):
+        artifact.make(wide, "opfgl", store)
 
 
 def test_a_figure_of_costs_is_drawn(store: RecordStore, tmp_path: Path) -> None:

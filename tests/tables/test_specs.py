@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_the_command_of_a_run_is_that_run(spec: TableSpec) -> None:
     *_, cell = spec.cells()
     for protocol in spec.protocols:
         run = spec.config(cell, protocol, spec.seeds[-1])
-        said = dict(word.split("=", 1) for word in request.command_of(run).split() if "=" in word)
+        said = dict(word.split("=", 1) for word in shlex.split(request.command_of(run)) if "=" in word)
         groups = {name: value for name, value in said.items() if name in GROUPS}
         assert science(build({n: v for n, v in said.items() if n not in groups}, **groups)) == science(run)
 
@@ -158,6 +159,7 @@ def written(folder: Path, text: str, name: str = "mine") -> Path:
         ("[fedlog-degree, fedlog-half]", "[fedlog-half]", "give two of the rows fedlog-half, fedlog-degree"),
         ("id: fedlog-degree", "id: fedlog-half", "two rows are the same method and variant"),
         ("fedlog-degree, fedlog-half]", "fedlog-degree, fedlog-none]", "give two of the rows"),
+        ("name: b, ", "name: a, ", "two rows have one name and variant: give each a name of its own"),
         ("seeds: [0, 1]", "seeds: [0.5]", "seeds.0 is 0.5: input should be a valid integer"),
         ("seeds: [0, 1]", "seeds: [0, 0, 0]", "seeds is [0, 0, 0]: give at least one, each once"),
         ("seeds: [0, 1]", "seeds: []", "seeds is []: give at least one, each once"),

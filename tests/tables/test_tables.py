@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from pathlib import Path
 
 import pytest
@@ -279,7 +280,7 @@ def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert told.err == "fgl-table: 9 runs, nothing like 9 of them ever ran.\n"
     assert lines[0].startswith("python -m fgl_repro.train method=local dataset=cora partitioner=published setting=")
     for line in lines:
-        words = dict(word.split("=", 1) for word in line.split()[3:])
+        words = dict(word.split("=", 1) for word in shlex.split(line)[3:])
         groups = {k: v for k, v in words.items() if "." not in k and k != "seed"}
         dotted = {k: v for k, v in words.items() if "." in k}
         run = helpers.build(dotted, **groups, seed=int(words["seed"]))

@@ -18,8 +18,11 @@ MISTAKE, INTERRUPTED = 2, 130
 atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
 
 
-def exit_status(tool: str, action: Callable[[], int]) -> int:
+def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs are") -> int:
     """Run ``action``, the one place where what goes wrong becomes a line on stderr and an exit status.
+
+    Args:
+        kept: What is not lost when the user stops it.
 
     Returns:
         The action's own status; 2 for a ``UserError`` and for what the system refuses (``OSError``); 130, 143 and 129
@@ -47,7 +50,7 @@ def exit_status(tool: str, action: Callable[[], int]) -> int:
         print(f"{tool}: {sentence(error)}", file=sys.stderr)
         return MISTAKE
     except KeyboardInterrupt as error:
-        print(f"{tool}: stopped: finished runs are kept; start again to do the rest.", file=sys.stderr)
+        print(f"{tool}: stopped: {kept} kept; start again to do the rest.", file=sys.stderr)
         return error.status if isinstance(error, Terminated) else INTERRUPTED
 
 

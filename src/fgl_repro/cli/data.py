@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.cli import completion, exit_status
+from fgl_repro.cli import MISTAKE, completion, exit_status
+from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import cache_folder
 from fgl_repro.data import FEATURES, NAMES, facts
 from fgl_repro.data.catalog import UNKNOWN, rebuilt
@@ -24,7 +25,7 @@ TICK = 1.0  # seconds between two looks at the clock
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status, 2 if any data set failed."""
-    return exit_status("fgl-data", lambda: _main(argv))
+    return exit_status("fgl-data", lambda: _main(argv), kept="what is complete is")
 
 
 def _main(argv: Sequence[str] | None) -> int:
@@ -36,7 +37,18 @@ def _main(argv: Sequence[str] | None) -> int:
         return _list(options.cache)
     action = {"fetch": _fetch, "show": _show, "check": _check}[options.command]
     names = [name for given in options.names for name in (NAMES if given == "all" else (given,))]
-    return max(exit_status("fgl-data", partial(action, name, options)) for name in names)
+    return max([_tried(action, name, options) for name in names])
+
+
+def _tried(action: Callable[[str, argparse.Namespace], int], name: str, options: argparse.Namespace) -> int:
+    """Status of one of several data sets: what goes wrong with it keeps none of the others."""
+    try:
+        return action(name, options)
+    except BrokenPipeError:
+        raise
+    except (UserError, OSError) as error:
+        print(f"fgl-data: {sentence(error)}", file=sys.stderr)
+        return MISTAKE
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -219,7 +219,7 @@ def command_of(config: Config) -> str:
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
     further = "".join(f"--config-dir {shlex.quote(str(folder))} " for folder in searched)
-    return f"python -m fgl_repro.train {further}{' '.join(words)} seed={config.seed}"
+    return f"python -m fgl_repro.train {further}{shlex.join(words)} seed={config.seed}"
 
 
 def _model_of(config: Config) -> str:

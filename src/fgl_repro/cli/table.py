@@ -287,8 +287,9 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
-    print(to_wandb.push(args, _watched))
-    return 0
+    told, all_taken = to_wandb.push(args, _watched)
+    print(told)
+    return 0 if all_taken else 1
 
 
 def _dashboard(args: argparse.Namespace) -> int:

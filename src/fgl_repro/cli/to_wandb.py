@@ -15,8 +15,8 @@ from fgl_repro.tables import artifact, results
 Watched = Callable[[list[Any]], Iterable[Any]]
 
 
-def push(args: argparse.Namespace, watched: Watched) -> str:
-    """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done in words."""
+def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
+    """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done, and whether all."""
     import pandas
 
     wanted = request.one(args)
@@ -26,8 +26,11 @@ def push(args: argparse.Namespace, watched: Watched) -> str:
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    taken, sent, table = 0, 0, None
     for record in watched(recorded):
         mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
+        taken += mirror != record.wandb
+        sent += mirror != record.wandb and mirror["url"] is not None
         if folders.store.path(record.key).exists():  # of what is only published nothing is kept here
             folders.store.save(record.changed(wandb=mirror))
     if recorded:
@@ -38,8 +41,12 @@ def push(args: argparse.Namespace, watched: Watched) -> str:
             "protocol": wanted.protocol,
             **{axis: list(has) for axis, has in spec.axes.items()},
         }
-        tracking.push_table(frame, name, mode=args.mode, tags=tags, group=spec.name, config=config)
-    return f"{len(recorded)} runs{' and the table' if recorded else ''} logged ({args.mode})."
+        table = tracking.push_table(frame, name, mode=args.mode, tags=tags, group=spec.name, config=config)
+    where = args.mode if args.mode == "offline" or sent == taken else "offline, for W&B was out of reach"
+    told = f"{taken} runs{' and the table' if table else ''} logged ({where})."
+    if done := taken == len(recorded) and (table is not None or not recorded):
+        return told, done
+    return f"{told} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
 
 
 def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:

@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import InterpolationResolutionError, ValidationError
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, ValidationError
 
 from fgl_repro.config import parts
 from fgl_repro.config.refused import in_a_sentence, no_schema, schemas, wrong_value
@@ -323,7 +323,7 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
             )
         try:
             setattr(target, last, converted(type(target), last, value))
-        except ValidationError as error:
+        except OmegaConfBaseException as error:
             raise UserError(wrong_value(dotted, value, error)) from None
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again

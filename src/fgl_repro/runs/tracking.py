@@ -16,6 +16,7 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -61,7 +62,7 @@ def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, An
     config = record.config
     row, key = row_of(config), record.key
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
-    own = [*tags, config["protocol"].get("name"), method, row, dataset, world]
+    own = [*tags, method, row, dataset, world]
     return {
         "group": record.cell[:12],
         "name": mirror_name(config, key),
@@ -245,7 +246,9 @@ def push_table(
         run.finish(exit_code=0)
     except Exception as error:
         log.warning("W&B could not take %s (%s); the CSV in results/ is complete.", name, _line(error))
-        run.finish(exit_code=1)
+        with suppress(Exception):
+            run.finish(exit_code=1)
+        return None
     return run_id
 
 

@@ -8,9 +8,9 @@ whose loss or validation was not finite has lost.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import UserError
@@ -39,12 +39,13 @@ def choices(config: Config) -> list[Choice]:
     if not tuning:
         return []
     where = f"conf/protocol/{config.protocol.name}.yaml"
-    if not isinstance(tuning.get("seed"), int) or not tuning.get("candidates"):
+    given = tuning.get("candidates")
+    if not isinstance(tuning.get("seed"), int) or not _lists(given):
         raise UserError(
             f"protocol.tuning in {where} needs a seed, a whole number, and candidates: a list of overrides for each "
-            "method."
+            "method, as {protocol.lr: 0.1}."
         )
-    counts = {method: len(found) for method, found in tuning["candidates"].items()}
+    counts = {method: len(found) for method, found in given.items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{method} {count}" for method, count in counts.items())
         raise UserError(f"methods must have the same number of candidates, but {where} gives {told}: even them out.")
@@ -52,8 +53,17 @@ def choices(config: Config) -> list[Choice]:
         raise UserError(
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
         )
-    listed = [dict(overrides) for overrides in tuning["candidates"][config.method.name]]
+    listed = [dict(overrides) for overrides in given[config.method.name]]
     return [Choice(override(config, {**each, "seed": tuning["seed"]}), each) for each in listed]
+
+
+def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:
+    """Whether there is a list of overrides for each method."""
+
+    def listed(found: Any) -> bool:
+        return isinstance(found, Sequence) and all(isinstance(overrides, Mapping) for overrides in found)
+
+    return isinstance(given, Mapping) and all(map(listed, given.values()))
 
 
 def candidates(config: Config) -> list[Config]:

@@ -116,13 +116,15 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
     """The row that ``word`` calls (see :func:`named`) against those asked for, from whatever records there are.
 
     Raises:
-        UserError: The table is no grid of accuracies, or has no such row.
+        UserError: The table is no grid of accuracies, has no such row, or is narrowed to that alone.
     """
     if wanted.spec.kind != ACCURACY:
         raise UserError(
             f"{wanted.spec.name} is no grid of accuracies, whose rows can be compared: see 'fgl-table show'."
         )
     row, protocol = named(wanted.spec, word), wanted.protocol
+    if all(other.id == row.id for other in wanted.part.rows):
+        raise UserError(f"there is no other row to compare {row.id} with: name others by --methods, or none.")
     spec = replace(wanted.part, rows=(row, *(other for other in wanted.part.rows if other.id != row.id)))
     found: list[tuple[Cell, Gap | None]] = []
     for panel in spec.panels:

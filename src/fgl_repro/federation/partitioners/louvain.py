@@ -56,8 +56,9 @@ class Louvain(Partitioner):
             return np.zeros(graph.num_nodes, dtype=np.int64), source
         part = np.empty(graph.num_nodes, dtype=np.int64)
         found = communities(graph, stream_seed("louvain", seed) % 2**32)
-        for owner, nodes in enumerate(packed(cut(found, size - delta), parts, size, delta)):
-            part[nodes] = owner
+        for owner, pieces in enumerate(packed(cut(found, size - delta), parts, size, delta)):
+            for nodes in pieces:
+                part[nodes] = owner
         return repaired(part, graph.labels, parts), f"{source}, {SMALLEST_CLASS} nodes of each class"
 
 
@@ -95,8 +96,8 @@ def cut(found: list[np.ndarray], most: int) -> list[np.ndarray]:
     return sorted(pieces, key=lambda nodes: -len(nodes))
 
 
-def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[np.ndarray]:
-    """The nodes of each owner, in the order in which they came."""
+def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[list[np.ndarray]]:
+    """The pieces of each owner, in the order in which they came: one is full at ``size``, below ``size + delta``."""
     held: list[list[np.ndarray]] = [[] for _ in range(parts)]
     count, open_to, at = [0] * parts, list(range(parts)), 0
     for piece in pieces:
@@ -112,7 +113,7 @@ def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[
         owner = open_to[at]
         held[owner].append(piece)
         count[owner] += len(piece)
-    return [np.concatenate(own) if own else np.empty(0, dtype=np.int64) for own in held]
+    return held
 
 
 def repaired(part: np.ndarray, labels: np.ndarray, parts: int) -> np.ndarray:

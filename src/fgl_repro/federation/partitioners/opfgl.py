@@ -12,7 +12,7 @@ import numpy as np
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import numpy_rng, stream_seed
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.partitioners import Partitioner
+from fgl_repro.federation.partitioners import Partitioner, louvain
 from fgl_repro.federation.partitioners.louvain import communities
 from fgl_repro.federation.partitioners.metis import Metis
 
@@ -133,21 +133,7 @@ def chopped(groups: list[np.ndarray], most: int) -> list[np.ndarray]:
 
 def packed(pieces: list[np.ndarray], quota: int) -> list[list[np.ndarray]]:
     """Pieces of each pack, the largest first: a pack is closed at ``quota`` nodes and never grows to DELTA more."""
-    held: list[list[np.ndarray]] = [[] for _ in range(PACKS)]
-    size, open_to, at = [0] * PACKS, list(range(PACKS)), 0
-    for piece in sorted(pieces, key=len, reverse=True):
-        while len(open_to) > 1 and size[open_to[at]] >= quota:
-            del open_to[at]
-            at %= len(open_to)
-        for _ in open_to:
-            if size[open_to[at]] + len(piece) < quota + DELTA:
-                break
-            at = (at + 1) % len(open_to)
-        else:
-            at = min(range(len(open_to)), key=lambda place: size[open_to[place]])
-        held[open_to[at]].append(piece)
-        size[open_to[at]] += len(piece)
-    return held
+    return louvain.packed(sorted(pieces, key=len, reverse=True), PACKS, quota, DELTA)
 
 
 def grouped(

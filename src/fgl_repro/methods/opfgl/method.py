@@ -21,7 +21,7 @@ Without fine-tuning (``protocol.fine_tuning=0``) the result is stage 1's.
 
 Variants:
     release  pooled squares of a class are divided by N_c - K_c, K_c clients have it; two counts a class go up
-    paper    divided by N_c - 1, the unbiased variance; one count
+    paper    divided by N_c - 1, the unbiased variance; one count (though ``rate`` is a share of training nodes)
 
 Any backbone does. The released code has no GraphSAGE and no GAT, and PyG's read no link weights: all links of the
 surrogate (above 0.01: nearly all) would count alike, and Cora comes out 20 and 13 points below print. Here GraphSAGE
@@ -31,9 +31,10 @@ way (``results/opfgl/notes/2026-11-23-backbones.md``).
 
 Known differences: the code's stage 1 passes gradients into the surrogate's features, which nobody reads; random draws.
 Its learnt links are a hub structure that rounding moves: the same code on another machine differs by a point.
-Hyper-parameters by data set and partition are those of the released scripts. Ablations: ``distill`` none, fixed or
-node (ours), with ``focus=2`` under focal loss, ``major=0`` (without HRE); ``linking`` matrix or dot (how the paper's
-were trained is not said: here at the predictor's rate from normal logits, and with nothing to train).
+Hyper-parameters by data set and partition are those of the released scripts, which are for ten clients. Ablations:
+``distill`` none, fixed or node (ours), with ``focus=2`` under focal loss, ``major=0`` (without HRE); ``linking`` matrix
+or dot (how the paper's were trained is not said: here at the predictor's rate from normal logits, and with nothing to
+train).
 """
 
 from __future__ import annotations
@@ -196,6 +197,8 @@ class OpFGL(Phased[State]):
         super().check()
         if self.floor > self.ceiling:
             raise UserError(f"method.floor={self.floor} is above method.ceiling={self.ceiling}: lower it.")
+        if not self.per_class and not self.rate:
+            raise UserError("method.per_class=0 and method.rate=0 leave no node to condense to: raise one of them.")
 
     def state(self, clients: Clients) -> State:
         world = clients.world

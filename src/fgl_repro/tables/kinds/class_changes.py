@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import facts
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import printed_pairs, reference
@@ -31,9 +32,16 @@ Changes = dict[Row, list[Stat | None]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows but the first down, classes across; ours, and what is printed behind it in brackets."""
-    (panel,), ((dataset, clients),), wanted = spec.panels, spec.places, len(spec.seeds)
-    first, *others = spec.rows
+    """Rows but the first down, classes across; ours, and what is printed behind it in brackets.
+
+    Raises:
+        UserError: The table has several columns, or is narrowed to the row that the others are compared with.
+    """
+    panel, dataset, clients = common.only_column(spec)
+    first, *_ = (spec.whole or spec).rows
+    others, wanted = [row for row in spec.rows if row != first], len(spec.seeds)
+    if not others:
+        raise UserError(f"{spec.name} compares rows with {first.id}: name one of the others.")
     base = by_seed(spec, Cell(panel, first, dataset, clients), protocol, source)
     paper = reference.numbers(spec.option("reference"), "variant", "class")
     found: Changes = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgl_repro.config import Config, build, digest
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
@@ -17,7 +18,7 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.entries import ACCURACY, Cell, place
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place
 from fgl_repro.tables.remembered import remembered, version_of_code
 from fgl_repro.tables.results import Stat, grid_text
 from fgl_repro.tables.spec import TableSpec
@@ -29,6 +30,28 @@ def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
     """Title and cells, one a row, of every panel, data set and client count."""
     for panel, (dataset, clients) in product(spec.panels, spec.places):
         yield place(dataset, clients), [Cell(panel, row, dataset, clients) for row in spec.rows]
+
+
+def only_panel(spec: TableSpec) -> Panel:
+    """The panel of a table of a kind that has one.
+
+    Raises:
+        UserError: It has several.
+    """
+    if len(spec.panels) != 1:
+        raise UserError(f"{spec.name} has {len(spec.panels)} panels, and its kind, {spec.kind}, has room for one.")
+    return spec.panels[0]
+
+
+def only_column(spec: TableSpec) -> tuple[Panel, str, int]:
+    """Panel, data set and client count of a table of a kind that has one column.
+
+    Raises:
+        UserError: It has several.
+    """
+    if len(spec.places) != 1:
+        raise UserError(f"{spec.name} has {len(spec.places)} columns, and its kind, {spec.kind}, has room for one.")
+    return (only_panel(spec), *spec.places[0])
 
 
 Line = tuple[list[object], list[dict[str, Any]]]

@@ -46,7 +46,7 @@ Drawn = dict[str, list[tuple[str, list[Stat | None]]]]
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """A grid a quantity: rows down, places across."""
-    (panel,), wanted = spec.panels, len(spec.seeds)
+    panel, wanted = common.only_panel(spec), len(spec.seeds)
     rows: list[dict[str, Any]] = []
     drawn: Drawn = {}
     grids = []

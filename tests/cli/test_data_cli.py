@@ -76,3 +76,18 @@ def test_list_tells_raw_files_at_hand_from_those_to_be_fetched(
     assert {name for name, files in told.items() if files == "at hand"} == {"cora", "actor"}
     assert told["photo"] == "absent"
     assert told["motif_basis"] == "-"
+
+
+def test_whoever_stops_it_stops_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def interrupted(name: str, _: object) -> int:
+        seen.append(name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_fetch", interrupted)
+    assert cli.main(["fetch", "cora", "citeseer", "--cache", str(tmp_path)]) == 130
+    assert seen == ["cora"]
+    assert capsys.readouterr().err == "fgl-data: stopped: what is complete is kept; start again to do the rest.\n"

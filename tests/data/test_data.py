@@ -376,21 +376,6 @@ def test_command_line_reports_one_line_and_goes_on(
     assert "cora: 2485 nodes" in printed.out
 
 
-def test_whoever_stops_it_stops_all_of_it(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seen = []
-
-    def interrupted(name: str, _: object) -> int:
-        seen.append(name)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "_fetch", interrupted)
-    assert cli.main(["fetch", "cora", "citeseer", "--cache", str(cache)]) == 130
-    assert seen == ["cora"]
-    assert capsys.readouterr().err == "fgl-data: stopped: what is complete is kept; start again to do the rest.\n"
-
-
 def test_what_a_killed_process_left_is_swept_away(copied: Callable[[str], Path], tmp_path: Path) -> None:
     copied("citeseer")
     old, young = (tmp_path / "cache" / f"staging-{name}" for name in ("old", "young"))

@@ -1,0 +1,28 @@
+"""Options that are fine by themselves and can never do together: one sentence, before anything is loaded."""
+
+from __future__ import annotations
+
+import pytest
+
+from fgl_repro.cli.explain import explain
+from fgl_repro.core.errors import UserError
+from support.helpers import composed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("method=opfgl method.per_class=0 method.rate=0", "leave no node to condense to: raise one of them."),
+        ("method=oracle setting=links", "method=oracle trains on the whole graph, with the links that setting=links"),
+        ("method=local model=fleet setting=global_graph", "model=fleet is for what clients are tested on of their own"),
+        "method=local model=fleet setting=plain protocol.judged=crosswise",
+        ("setting=global_graph protocol.selected_by=test", "has none of: set protocol.selected_by=validation."),
+        ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
+        ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),
+        ("method=fedspray protocol.moments=shared", "do not take turns with the protocol's optimiser"),
+    ],
+)
+def test_they_are_refused(words: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        composed(*words.split())
+    assert said in explain(caught.value)

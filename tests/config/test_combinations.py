@@ -15,7 +15,10 @@ from support.helpers import composed
         ("method=opfgl method.per_class=0 method.rate=0", "leave no node to condense to: raise one of them."),
         ("method=oracle setting=links", "method=oracle trains on the whole graph, with the links that setting=links"),
         ("method=local model=fleet setting=global_graph", "model=fleet is for what clients are tested on of their own"),
-        "method=local model=fleet setting=plain protocol.judged=crosswise",
+        (
+            "method=local model=fleet setting=plain protocol.judged=crosswise",
+            "clients of model=fleet cannot: set protocol.judged=own.",
+        ),
         ("setting=global_graph protocol.selected_by=test", "has none of: set protocol.selected_by=validation."),
         ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),

@@ -280,7 +280,6 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("method=fedpub method.tau=-1", "method.tau=-1.0 is out of range"),
         ("method=fedntd method.tau=0", "method.tau=0.0 is no temperature: give a number above 0."),
         ("method=fedntd method.beta=-1", "method.beta=-1.0 is out of range"),
-        ("clients of model=fleet cannot: set protocol.judged=own.",),
         ("method=opfgl method.keep=1.5", "method.keep=1.5 is out of range: give at most 1."),
         ("method=opfgl method.floor=2", "method.floor=2.0 is above method.ceiling=0.15: lower it."),
         ("method=opfgl dataset=motif_basis protocol=fedvn", "dataset=motif_basis asks about graphs"),

@@ -6,6 +6,8 @@ import pytest
 
 from fgl_repro.cli.explain import explain
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.graph import Graph
+from support import worlds
 from support.helpers import composed
 
 
@@ -29,3 +31,9 @@ def test_they_are_refused(words: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
         composed(*words.split())
     assert said in explain(caught.value)
+
+
+def test_a_setting_of_ones_own_whose_first_probe_is_elsewhere_cannot_select_by_it(toy_graph: Graph) -> None:
+    world = worlds.build("global_graph", toy_graph, "metis", 3)
+    with pytest.raises(UserError, match="global_graph is of another graph than clients train on"):
+        world.selected_by_test()

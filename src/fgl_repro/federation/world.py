@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import Graph, induced
 
@@ -202,9 +203,18 @@ class World:
         return World(graph, train, validation, (), [self.missing[k] for k in which])
 
     def selected_by_test(self) -> World:
-        """Give the world in which the rows of the first test probe, on the clients' graph, select the round."""
-        assert self.probes[0].graph is self.graph
-        return replace(self, validation=replace(self.probes[0], name=self.validation.name))
+        """Give the world in which the rows of the first test probe select the round.
+
+        Raises:
+            UserError: That probe is of another graph than the clients'.
+        """
+        first = self.probes[0]
+        if first.graph is not self.graph:
+            raise UserError(
+                f"protocol.selected_by=test selects the round by the first probe of a setting, and {first.name} is of "
+                "another graph than clients train on: set protocol.selected_by=validation."
+            )
+        return replace(self, validation=replace(first, name=self.validation.name))
 
     def averaged(self, average: Average) -> World:
         """Give the world in which ``average`` is measured wherever ``pooled`` would be."""

@@ -235,7 +235,7 @@ def test_notes_that_findings_link_exist_and_name_their_commit() -> None:
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
 def test_commands_name_tables_that_exist(path: Path) -> None:
-    named = re.findall(r"`fgl-table (?:show|compare|run) ([^\s`]+)", path.read_text(encoding="utf-8"))
+    named = re.findall(r"`fgl-table (?:show|compare|run|test) ([^\s`]+)", path.read_text(encoding="utf-8"))
     assert named
     assert set(named) <= {*names(), *papers()}
     text = "".join(page.read_text(encoding="utf-8") for page in [path, *path.parent.glob("notes/*.md")])

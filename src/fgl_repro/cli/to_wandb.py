@@ -26,11 +26,11 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
-    taken, sent, table = 0, 0, None
+    taken: list[dict[str, Any]] = []
+    table = None
     for record in watched(recorded):
         mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
-        taken += mirror != record.wandb
-        sent += mirror != record.wandb and mirror["url"] is not None
+        taken += [mirror] if mirror != record.wandb else []
         if folders.store.path(record.key).exists():  # of what is only published nothing is kept here
             folders.store.save(record.changed(wandb=mirror))
     if recorded:
@@ -42,9 +42,10 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             **{axis: list(has) for axis, has in spec.axes.items()},
         }
         table = tracking.push_table(frame, name, mode=args.mode, tags=tags, group=spec.name, config=config)
-    where = args.mode if args.mode == "offline" or sent == taken else "offline, for W&B was out of reach"
-    told = f"{taken} runs{' and the table' if table else ''} logged ({where})."
-    if done := taken == len(recorded) and (table is not None or not recorded):
+    reached = args.mode == "offline" or all(mirror["url"] is not None for mirror in taken)
+    where = args.mode if reached else "offline, for W&B was out of reach"
+    told = f"{len(taken)} runs{' and the table' if table else ''} logged ({where})."
+    if done := len(taken) == len(recorded) and (table is not None or not recorded):
         return told, done
     return f"{told} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
 

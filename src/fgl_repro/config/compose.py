@@ -52,7 +52,7 @@ def search(folder: str | Path) -> None:
         forget()
 
 
-def kept(function: Callable[P, T]) -> Callable[P, T]:
+def cache_of_options(function: Callable[P, T]) -> Callable[P, T]:
     """A decorator as :func:`functools.cache`, of what follows from options: :func:`forget` empties it."""
     found = cache(function)
     _emptied.append(found.cache_clear)
@@ -252,7 +252,7 @@ def unchecked(clients: int | None, **groups: str) -> Config:
     return _combined(tuple(sorted(groups.items())), clients, tuple(map(os.environ.get, ENVIRONMENT)))
 
 
-@kept
+@cache_of_options
 def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environment: tuple[str | None, ...]) -> Config:
     """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key,
     and so is the ``environment`` that the yaml files read.
@@ -276,7 +276,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     return Config(**made, seed=_node("", "").seed)
 
 
-@kept
+@cache_of_options
 def _part(group: str, option: str, environment: tuple[str | None, ...]) -> parts.Part | None:
     """An option of a group, or (empty) what the run has unless told otherwise."""
     node = _node(group, option) if option else _node("", "")._get_node(group)

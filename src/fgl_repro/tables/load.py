@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from fgl_repro.config import AXES, kept
+from fgl_repro.config import AXES, cache_of_options
 from fgl_repro.config import folders as config_folders
 from fgl_repro.config.yamls import read_yaml
 from fgl_repro.core import registry
@@ -55,7 +55,7 @@ def _short(name: str) -> str:
     return re.sub(r"table|[/_-]", "", name.lower())
 
 
-@kept
+@cache_of_options
 def _paths(searched: tuple[Path, ...]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     taken: dict[str, Path] = {}
@@ -105,7 +105,7 @@ def load(name: str) -> TableSpec:
     return parse(path)
 
 
-@kept
+@cache_of_options
 def parse(path: Path) -> TableSpec:
     """Read one yaml.
 
@@ -190,7 +190,7 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
     raise _wrong(path, f"{where} is {mistake['input']}: {said[0].lower()}{said[1:]}")
 
 
-@kept
+@cache_of_options
 def _read(path: Path) -> dict[str, Any]:
     """Entries of a yaml, to be read only."""
     found = read_yaml(path, "table", resolve=True)
@@ -205,7 +205,7 @@ def _shared(path: Path) -> Paper:
     return next((_paper(file) for file in near if file.exists()), Paper())
 
 
-@kept
+@cache_of_options
 def _paper(file: Path) -> Paper:
     return _checked(Paper, _read(file), file)
 

@@ -1,9 +1,9 @@
 """Is one row of a table better than the others? Paired t-tests over the seeds that two rows share.
 
 Runs of two methods at one seed have the same graph, partition and split, so that what a split is worth drops out of
-their gap. Which gaps are told from nothing is decided for all of them together, so that among those said to be a
-twentieth at most is expected to be chance (Benjamini and Hochberg, 1995). Seeds of one split say nothing about other
-splits; protocols called ``..._splits`` draw these, too.
+their gap. Which gaps are told from nothing is decided for all of a table together, also where a part is asked for, so
+that among those said to be a twentieth at most is expected to be chance (Benjamini and Hochberg, 1995). Seeds of one
+split say nothing about other splits; protocols called ``..._splits`` draw these, too.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Comparison:
     """A row against every other one, in every column of a table.
 
     Attributes:
-        spec: The table, of whose rows ``row`` is the first.
+        spec: What is asked for, with ``row`` as its first row.
         lines: By panel, column and other row.
-        tested: How many gaps have a p-value.
+        tested: How many gaps of the whole table have a p-value.
     """
 
     spec: TableSpec
@@ -123,18 +123,22 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
             f"{wanted.spec.name} is no grid of accuracies, whose rows can be compared: see 'fgl-table show'."
         )
     row, protocol = named(wanted.spec, word), wanted.protocol
-    if all(other.id == row.id for other in wanted.part.rows):
+    spec, whole = (
+        replace(each, rows=(row, *(other for other in each.rows if other.id != row.id)))
+        for each in (wanted.part, wanted.part.whole or wanted.part)
+    )
+    if len(spec.rows) == 1:
         raise UserError(f"there is no other row to compare {row.id} with: name others by --methods, or none.")
-    spec = replace(wanted.part, rows=(row, *(other for other in wanted.part.rows if other.id != row.id)))
     found: list[tuple[Cell, Gap | None]] = []
-    for panel in spec.panels:
-        runs = ranks.accuracies(spec, panel, protocol, source)
-        for at in spec.places:
+    for panel in whole.panels:
+        runs = ranks.accuracies(whole, panel, protocol, source)
+        for at in whole.places:
             column = runs[runs["column"] == place(*at)]
-            found += [(Cell(panel, other, *at), gap(column, row.label, other.label)) for other in spec.rows[1:]]
+            found += [(Cell(panel, other, *at), gap(column, row.label, other.label)) for other in whole.rows[1:]]
     p = {number: gap.p for number, (_, gap) in enumerate(found) if gap is not None and gap.p is not None}
     apart = dict(zip(p, differing(list(p.values())), strict=True))
-    lines = [Line(cell, gap, bool(apart.get(number, False))) for number, (cell, gap) in enumerate(found)]
+    told, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
+    lines = [Line(cell, gap, number in told) for number, (cell, gap) in enumerate(found) if cell in shown]
     return Comparison(spec, protocol, row, lines, len(p))
 
 
@@ -162,7 +166,7 @@ def page(found: Comparison) -> str:
     )
     head += f"Mean and std over the seeds that both have, {at}, protocol `{found.protocol}`."
     tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
-    tests += f"{found.tested} gaps tested. A test wants {ENOUGH} seeds and gaps that vary."
+    tests += f"{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
     parts = [f"{spec.full_title}: {label} against the others", head, tests]
     parts += [_counts(found)] if len(spec.panels) * len(spec.places) > 1 else []
     for panel in spec.panels:

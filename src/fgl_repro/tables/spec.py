@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fgl_repro.config import Config, assembled, copied, kept, read, unchecked
+from fgl_repro.config import Config, assembled, cache_of_options, copied, read, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.settings import Setting
@@ -268,13 +268,13 @@ def _setting(option: str) -> Setting:
     return unchecked(None, setting=option).setting
 
 
-@kept
+@cache_of_options
 def _same_world(option: str, every: tuple[str, ...]) -> str:
     """The first of ``every`` that differs from ``option`` in nothing but its focus: their runs are composed once."""
     own = _setting(option)
     return next(other for other in every if replace(_setting(other), focus=own.focus) == own)
 
 
-@kept
+@cache_of_options
 def _built(overrides: str, **choices: str | int) -> Config:
     return assembled(json.loads(overrides), **choices)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fgl_repro.cli import request
+from fgl_repro.methods.fedavg import FedAvg
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
@@ -39,6 +40,33 @@ def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_f
     runs, rounds, _ = folders.published("fedlog")
     assert runs[first.key] == changed
     assert rounds[first.key] == {"round": [0.0]} | {name: [0.5] for name in first.metrics}
+
+
+def test_published_runs_of_an_older_revision_are_named_and_taken_out_where_that_is_asked_for(
+    tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for method in ("fedavg", "fedlog"):
+        corner = ("--datasets", "cora", "--clients", "3", "--methods", method)
+        assert call(tmp_path, "run", "table6", *corner) == 0
+    assert call(tmp_path, "publish", "table6", "--only-records") == 0
+    assert capsys.readouterr().err.count("revision") == 0
+    folders = RunFolders(tmp_path / "records", tmp_path / "results")
+    runs, rounds, _ = folders.published("fedlog")
+    old = {key for key, run in runs.items() if run.config["method"]["name"] == "fedavg"}
+    monkeypatch.setattr(FedAvg, "revision", 7)
+    assert call(tmp_path, "publish", "table6", "--only-records") == 0
+    assert f"{len(old)} published runs (" in (err := capsys.readouterr().err)
+    assert "stay; --replace takes them out" in err
+    runs, rounds, _ = folders.published("fedlog")
+    assert old <= {*runs} & {*rounds}
+    assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
+    assert "are taken out" in capsys.readouterr().err
+    runs, rounds, _ = folders.published("fedlog")
+    assert runs
+    assert rounds
+    assert not old & {*runs, *rounds}
+    assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_published_pages_rest_on_packed_runs_alone(tmp_path: Path, fake: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
         "table": "1",
         "panel": "1",
         "clients": 3,
+        "name": "Local",
         "counted": 1,
         "printed_selection": "best",
         "best_old_rule": "agrees",
@@ -168,11 +169,19 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
         line | {"dataset": "cora", "fitted": 1, "best_verdict": "reproduced", "paper_mean": ".8", "best_mean": ".8"},
         line | {"dataset": "cora", "fitted": 1, "best_verdict": "no evidence", "paper_mean": ".1", "best_mean": ".0"},
         line | {"dataset": "cora", "fitted": 0, "best_verdict": "differs", "paper_mean": ".7", "best_mean": ".9"},
-        line | {"dataset": "cora", "counted": 0, "fitted": 0, "best_verdict": "differs", "paper_mean": ".7"},
+        line | {"dataset": "cora", "fitted": 0, "best_verdict": "differs", "paper_mean": ".7", "best_mean": ".6"},
     ]
+    lines[1]["name"], lines[2]["name"] = "FedAvg", "Pooled"
+    lines[3] |= {"name": "Pooled", "counted": 0}  # another variant
+    elsewhere = [line | {"clients": 5, "counted": 0} for line in lines[:3]]  # what is printed once for all clients
     found = compare.shares(lines)
     assert list(found.values())[:5] == [3, 1, 0, 1, 1]
     assert (found["all"], found["looked at"], found["not looked at"]) == ("1 of 2", "1 of 1", "0 of 1")
+    assert found["tau"] == "+0.33"
+    elsewhere[0]["best_mean"] = "0.95"
+    again = compare.shares(lines + elsewhere)
+    assert again["cells"] == 3
+    assert again["tau"] == "+0.67"  # the median of a third and one
     assert (found["old rule"], found["tau"]) == ("3 of 3", "+0.33")
     assert len(found) == len(compare.HEADS)
 
@@ -184,9 +193,9 @@ def test_tau_is_the_median_over_columns_each_of_one_number_of_clients() -> None:
     columns = {("cora", 3): [(0.1, 0.5), (0.2, 0.6)], ("cora", 5): [(0.3, 0.1), (0.4, 0.2)]}
     columns |= {("citeseer", 3): [(0.1, 0.2), (0.2, 0.1)]}
     lines = [
-        line | {"dataset": dataset, "clients": clients, "paper_mean": str(theirs), "best_mean": str(ours)}
+        line | {"dataset": dataset, "clients": clients, "name": name, "paper_mean": str(theirs), "best_mean": str(ours)}
         for (dataset, clients), pairs in columns.items()
-        for theirs, ours in pairs
+        for name, (theirs, ours) in zip(("Local", "FedAvg"), pairs, strict=True)
     ]
     assert compare.shares(lines)["tau"] == "+1.00"
 

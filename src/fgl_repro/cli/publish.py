@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from fgl_repro.cli import request
+from fgl_repro.config import outdated
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.record import Record
@@ -59,27 +60,41 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for _, part in needed for key in part})
     done = {key: r for key in keys if (r := store.load(key)) is not None}
-    again = packed.differing(done.values(), packed.Packed(runs))
+    held = packed.Packed(runs)
+    again = packed.differing(done.values(), held)
+    old = [record for record in held.values() if outdated(record.config)]
+    gone = {record.key for record in old if args.replace}
     if again and not args.replace:
         done = {key: record for key, record in done.items() if record not in again}
         print(_left_out(again), file=sys.stderr)
-    print(f"{runs} holds {packed.pack(done.values(), runs)} runs.")
+    if old:
+        print(_outdated(old, args.replace), file=sys.stderr)
+    print(f"{runs} holds {packed.pack(done.values(), runs, gone)} runs.")
     lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
     if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
         print(f"{diverged} holds {count} runs that diverged.")
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
     kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
-    count = curves.pack({key: store.curves(key) for key in kept}, rounds, {run.key for run in again if args.replace})
+    gone |= {run.key for run in again if args.replace}
+    count = curves.pack({key: store.curves(key) for key in kept}, rounds, gone)
     if count:
         print(f"{rounds} holds the curves of {count} runs.")
 
 
 def _left_out(again: Sequence[Record]) -> str:
-    named = ", ".join(record.key[:8] for record in again[:5]) + ", ..." * (len(again) > 5)
     return (
-        f"fgl-table: {len(again)} runs that are published ran again here with other numbers ({named}): the published "
-        "ones stay; --replace takes those from here."
+        f"fgl-table: {len(again)} runs that are published ran again here with other numbers ({_named(again)}): the "
+        "published ones stay; --replace takes those from here."
     )
+
+
+def _outdated(old: Sequence[Record], replaced: bool) -> str:
+    which = f"{len(old)} published runs ({_named(old)}), which no table reads since a revision was raised"
+    return f"fgl-table: {which}, are taken out." if replaced else f"fgl-table: {which}, stay; --replace takes them out."
+
+
+def _named(records: Sequence[Record]) -> str:
+    return ", ".join(record.key[:8] for record in records[:5]) + ", ..." * (len(records) > 5)
 
 
 def filled(paper: str, archive: Archive, watched: Watched) -> list[artifact.Artifact]:

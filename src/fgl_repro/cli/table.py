@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
     packing = add("publish", _publish, help)
     packing.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
-    help = "take what ran again here with other numbers in place of the published runs"
+    help = "published runs give way to what ran again here with other numbers, and those of older revisions go"
     packing.add_argument("--replace", action="store_true", help=help)
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
     condense = add("report", _report, "condense every table and protocol of each paper into a page")

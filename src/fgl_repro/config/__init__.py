@@ -15,7 +15,7 @@ from fgl_repro.config.compose import (
     unchecked,
     yaml_files,
 )
-from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, keys_of, science
+from fgl_repro.config.identity import as_plain, cell_of, digest, from_science, key_of, keys_of, outdated, science
 from fgl_repro.config.schema import AXES, GROUPS, Config, check
 from fgl_repro.config.yamls import conf_dir, folders, searched
 
@@ -38,6 +38,7 @@ __all__ = [
     "key_of",
     "keys_of",
     "options",
+    "outdated",
     "override",
     "read",
     "register",

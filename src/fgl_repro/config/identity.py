@@ -9,7 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from fgl_repro.config.schema import AXES, Config
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
+from fgl_repro.core.schema import Axis
 from fgl_repro.fl.protocol import Protocol
 
 
@@ -27,11 +29,24 @@ def from_science(identity: Mapping[str, Any]) -> Config:
     return Config(**{axis: _from(axis, identity[axis]) for axis in AXES}, seed=identity["seed"])
 
 
+def outdated(identity: Mapping[str, Any]) -> bool:
+    """Whether an option behind a record has another revision now; what this version does not know is not outdated."""
+    for axis in AXES:
+        try:
+            now = _class(axis, identity[axis]).constants()
+        except UserError:
+            continue
+        if any(identity[axis].get(name) != value for name, value in now.items()):
+            return True
+    return False
+
+
 def _from(axis: str, part: Mapping[str, Any]) -> Any:
-    if axis == "protocol":
-        return Protocol.from_identity(part)
-    name = part["world" if axis == "setting" else "name"]
-    return option(axis, name).from_identity(part)
+    return _class(axis, part).from_identity(part)
+
+
+def _class(axis: str, part: Mapping[str, Any]) -> type[Axis]:
+    return Protocol if axis == "protocol" else option(axis, part["world" if axis == "setting" else "name"])
 
 
 def digest(identity: dict[str, Any]) -> str:

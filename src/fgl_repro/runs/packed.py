@@ -141,15 +141,16 @@ def _whole(note: Note) -> dict[str, str]:
     return {"record": json.dumps(note.as_json(), sort_keys=True, separators=(",", ":"))}
 
 
-def pack(records: Iterable[Record], path: Path) -> int:
+def pack(records: Iterable[Record], path: Path, dropped: Collection[str] = ()) -> int:
     """Merge finished runs into a packed CSV, new ones replacing old ones of the same key; returns the rows it holds.
 
-    The same records give the same bytes. Curves are not kept.
+    The same records give the same bytes. Curves are not kept, nor are packed runs of the keys ``dropped``.
 
     Raises:
         UserError: The file is damaged; it is left as it is.
     """
-    held = dict(Packed(path)) | {record.key: record for record in records}
+    held = {key: record for key, record in Packed(path).items() if key not in dropped}
+    held |= {record.key: record for record in records}
     used = {probe for record in held.values() for probe in record.metrics}
     probes = [p for p in PROBES if p in used] + sorted(used - set(PROBES))
     return _write([_row(record, probes) for record in held.values()], path)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from fgl_repro.tables import reference
 from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.reference import Reference
@@ -28,7 +30,8 @@ class Difference:
 
     Attributes:
         points: Percentage points, of an error percent of the printed number; None where one of the two is missing.
-        stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``; None where that is 0 or missing.
+        stds: In pooled standard deviations, ``sqrt((paper^2 + ours^2) / 2)``, or in the only one; None where that is 0
+            or both are missing.
         old_rule: ``agrees``, ``differs``, ``suspect``, ``not run`` or ``not printed``.
     """
 
@@ -39,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Column:
-    """One data set and client count of a panel, over the methods that both sides have.
+    """One data set and client count of a panel, over the methods that both sides have: of each its first row that ran.
 
     Attributes:
         tau: Kendall's tau-b of the two rankings; None with fewer than two methods or a constant side.
@@ -72,7 +75,8 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     if theirs is None or ours is None:
         return Difference(None, None, "not printed" if theirs is None else "not run")
     gap = (ours.mean - theirs.mean) / theirs.whole
-    pooled = math.sqrt(((theirs.std or 0.0) ** 2 + (ours.std or 0.0) ** 2) / 2) / theirs.whole
+    known = [std for std in (theirs.std, ours.std) if std is not None]
+    pooled = float(np.sqrt(np.mean(np.square(known)))) / theirs.whole if known else 0.0
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
     told = "suspect" if theirs.suspect else "agrees" if near else "differs"
     return Difference(100 * gap, gap / pooled if pooled > 0 else None, told)
@@ -92,23 +96,25 @@ def columns(table: Grid, selection: str) -> list[Column]:
     """Rank agreement of each column."""
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
-        pairs, merit = [], table.spec.kind_of(panel).merit
+        pairs: dict[str, tuple[float, float]] = {}
+        merit = table.spec.kind_of(panel).merit
         for row in table.spec.rows:
             cell = Cell(panel, row, dataset, clients)
             theirs, ours = reference.of(cell), table.results[cell].at(selection)
             if theirs and ours and difference(theirs, ours).old_rule in COUNTED:
-                pairs.append((merit(theirs.mean), merit(ours.mean)))
-        out.append(Column(panel, dataset, clients, len(pairs), tau(pairs), same_winner(pairs)))
+                pairs.setdefault(row.name, (merit(theirs.mean), merit(ours.mean)))
+        both = list(pairs.values())
+        out.append(Column(panel, dataset, clients, len(both), tau(both), same_winner(both)))
     return out
 
 
 def tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau-b between the first and the second numbers."""
+    """Kendall's tau-b between the first and the second numbers, which are tied where six digits are equal."""
     if len(pairs) < 2:
         return None
     from scipy.stats import kendalltau
 
-    value = float(kendalltau(*zip(*pairs, strict=True)).statistic)
+    value = float(kendalltau(*np.round(pairs, 6).T).statistic)
     return None if math.isnan(value) else value
 
 

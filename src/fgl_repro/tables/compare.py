@@ -60,7 +60,8 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """How printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
 
     Of those that count: cells by verdict; the share reproduced of those that can say something, apart for data sets
-    that were looked at when settings were chosen and for others; agreement by the old rule; median tau of the columns.
+    that were looked at when settings were chosen and for others; agreement by the old rule. And median tau of the
+    columns, each over the first row that ran of every method, also where its one printed number counted elsewhere.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
     at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}
@@ -71,12 +72,12 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
-    places: dict[tuple[str, ...], list[tuple[float, float]]] = {}
-    for line in (line for line, verdict in zip(once, old, strict=True) if verdict in COUNTED):
+    places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    for line in (line for line in lines if line[f"{line['printed_selection']}_old_rule"] in COUNTED):
         place = line["table"], line["panel"], line["dataset"], str(line["clients"])
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
-        places.setdefault(place, []).append(means)
-    taus = [found for pairs in places.values() if (found := tau(pairs)) is not None]
+        places.setdefault(place, {}).setdefault(line["name"], means)
+    taus = [found for pairs in places.values() if (found := tau(list(pairs.values()))) is not None]
     return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
 
 
@@ -193,7 +194,8 @@ def markdown(table: Grid) -> str:
         "## By method",
         _method_grid(table),
         "## By column",
-        "Kendall's tau-b over the methods that both sides have, and whether the same method is best.",
+        "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the same "
+        "method is best.",
         _column_grid(table),
         "## By cell",
     ]

@@ -155,6 +155,20 @@ def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     assert {cell.row for cell in again if cell.row.name == "FedSage+"} == {twice[1]}
 
 
+@pytest.mark.parametrize(("table", "names"), [("fedpub/4", ["citeseer", "pubmed"]), ("fedpub/7a", [])])
+def test_a_table_is_said_to_be_fitted_where_it_has_a_data_set_that_is(table: str, names: list[str]) -> None:
+    spec = load(table).under("fedpub")
+    grid = tables.fill(spec, "fedpub", Archive(RecordStore("none"), {}))
+    assert grid.fitted.get("fedavg", []) == names
+    assert grid.fitted.get("oracle", []) == []
+    assert ("FedAvg (CiteSeer, PubMed)" in compare.markdown(grid)) == bool(names)
+    assert ("looking at printed numbers" in compare.markdown(grid)) == bool(names)
+    lines = compare.rows(grid)
+    assert {line["dataset"] for line in lines if line["fitted"]} == set(names)
+    part = grid.narrowed(spec.narrow(datasets=["cora"], methods=["fedavg"]))
+    assert not part.fitted
+
+
 def test_shares_are_given_apart_for_what_was_looked_at() -> None:
     line = {
         "table": "1",

@@ -163,7 +163,7 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVer
 def fitted(table: Grid) -> list[str]:
     """The warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
     shown = {row.method: row.name for row in table.spec.rows}
-    named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items() if m in shown]
+    named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items()]
     told = "Settings of this protocol were chosen by looking at printed numbers: "
     return [f"{told}{'; '.join(named)}."] if named else []
 

@@ -98,7 +98,7 @@ class Grid:
 
     Attributes:
         selection: The round that the protocol prints.
-        fitted: The protocol's own, see :class:`fgl_repro.fl.protocol.Protocol`.
+        fitted: The protocol's, see :class:`fgl_repro.fl.protocol.Protocol`, of the methods and data sets of the spec.
         redraw: Whether the runs of a cell are draws of splits as well as of seeds.
         tested: Whether test rows select the round.
         whole: All results of the table that it is a part of, among which verdicts are decided; empty: its own.
@@ -125,7 +125,9 @@ class Grid:
     def narrowed(self, part: TableSpec) -> Grid:
         """Keep the numbers of ``part``, which comes from ``spec.narrow``; seeds stay those of the table."""
         kept = {cell: self.results[cell] for cell in part.cells()}
-        return replace(self, spec=part, results=kept, whole=self.whole or self.results)
+        return replace(
+            self, spec=part, results=kept, fitted=_fitted(part, self.fitted), whole=self.whole or self.results
+        )
 
 
 def round_name(selection: str, tested: bool) -> str:
@@ -208,8 +210,15 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     _compose(spec, protocol)
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
-    rules = (example.fitted, example.redraw, example.selected_by == "test")
+    rules = (_fitted(spec, example.fitted), example.redraw, example.selected_by == "test")
     return Grid(spec, protocol, SELECTION_OF[example.selection], example.ddof, results, *rules)
+
+
+def _fitted(spec: TableSpec, protocol: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Those of a protocol's fitted methods and data sets that the table has."""
+    methods = {row.method for row in spec.rows}
+    here = {m: [name for name in names if name in spec.datasets] for m, names in protocol.items() if m in methods}
+    return {method: names for method, names in here.items() if names}
 
 
 def tally(table: Grid) -> tuple[int, int]:

@@ -57,8 +57,9 @@ def paper(tmp_path: Path) -> Made:
     (tmp_path / "p").mkdir()
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        head = "protocol table panel dataset clients method name paper_mean paper_std suspect best_mean best_std"
-        writer.writerow([*head.split(), "best_points", "best_old_rule", "counted", "best_verdict", "fitted", "printed_selection"])
+        head = "protocol table panel dataset clients method name paper_mean paper_std suspect best_mean best_std "
+        head += "best_points best_old_rule counted best_verdict fitted printed_selection"
+        writer.writerow(head.split())
         for dataset, clients, method, printed, suspect, ours, std, old_rule in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
             verdict = {"agrees": "reproduced", "differs": "differs"}.get(old_rule, "no evidence")

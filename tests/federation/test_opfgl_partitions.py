@@ -26,6 +26,7 @@ FACTS = {  # undirected edges kept; train, validation and test nodes; nodes of t
     ("cora", "louvain", "published_mkl", 10): (1927, [517, 1055, 1136], [355, 168, 364, 226]),
     ("cora", "metis", "published", 10): (3873, [514, 1057, 1137], [595, 189, 271, 244]),
     ("citeseer", "louvain", "published", 20): (2198, [624, 1286, 1417], [78, 279, 545, 78]),
+    ("photo", "louvain", "recomputed", 10): (59242, [1506, 3032, 3112], [1468, 1202, 524, 448]),
     ("pubmed", "metis", "published", 20): (34724, [3921, 7863, 7933], [597, 976, 1356, 589]),
 }
 
@@ -76,7 +77,8 @@ def test_cut_anew_they_cover_the_graph_and_move_with_the_seed(real_graph: Callab
     assert np.array_equal(np.sort(first.graph.node), np.arange(graph.num_nodes))
     assert np.array_equal(first.graph.node, again.graph.node)
     assert np.array_equal(first.train, again.train)
-    assert not np.array_equal(first.graph.node, other.graph.node)
+    held = [{frozenset(own) for own in np.split(found.graph.node, found.graph.ptr[1:-1])} for found in (first, other)]
+    assert held[0] != held[1], "renumbered clients are the same division"
     shares = first.graph.class_counts / first.graph.class_counts.sum(1, keepdims=True)
     assert shares.max(1).mean() > 1.5 * np.bincount(graph.labels).max() / graph.num_nodes, "no client leans to a class"
 
@@ -168,3 +170,9 @@ def test_what_cannot_be_is_refused(toy_graph: Graph) -> None:
     parts = option("partitioner", "overlap")(5)
     with pytest.raises(UserError, match="share no nodes"):
         option("setting", "plain")().build(toy_graph, parts, Split(RATIOS, 0, "opfgl"))
+
+
+def test_a_recomputed_division_that_is_not_stored_is_refused(real_graph: Callable[..., Graph]) -> None:
+    for name in ("photo", "cora"):
+        with pytest.raises(UserError, match=rf"no recomputed division of {name} .* or protocol\.component to whole"):
+            world(real_graph(name, "raw", "largest"), "louvain", "recomputed", 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -141,3 +142,26 @@ def test_moved_runs_stand_beside_the_run(
     assert lines["loss, round 1"] == ["0.500000", "+0.000000", "+0.000000"]
     assert lines["loss, round 2"] == ["0.250000", "+1.000000", "+1.000000"]
     assert lines["seen_graph, best"] == ["80.00", "-10.00", "-10.00"]
+
+
+@pytest.mark.parametrize(("name", "division"), [("cora", "published"), ("photo", "recomputed")])
+def test_stored_divisions_are_those_that_the_released_code_draws(
+    real_graph: Callable[..., Graph], name: str, division: str
+) -> None:
+    """By Metis, whose library is here; that the published ones come out is what the others are trusted for."""
+    divisions, graph = script("opfgl_divisions"), real_graph(name, "raw", "whole")
+    drawn = divisions.divide(graph, "metis", 10)
+    assert divisions.told(graph, "metis", 10, drawn) == f"{division}, to the bit"
+    drawn[1][0] = (drawn[1][0] + 1) % 3
+    assert divisions.told(graph, "metis", 10, drawn) == f"none of {division}"
+    assert divisions.told(graph, "metis", 7, drawn) == "none is stored"
+
+
+def test_clusters_are_near_the_best_ones_and_pieces_are_dealt_by_size() -> None:
+    divisions = script("opfgl_divisions")
+    np.random.seed(1)
+    points = np.concatenate([np.full((5, 2), 0.1), np.full((4, 2), 0.5), np.full((3, 2), 0.9)])
+    found = divisions.clusters(points + np.random.random(points.shape) / 100, 3)
+    assert [len(set(found[part].tolist())) for part in (slice(5), slice(5, 9), slice(9, 12))] == [1, 1, 1]
+    assert len(set(found.tolist())) == 3
+    assert divisions.dealt([[1] * 5, [2] * 30, [3] * 7], 30) == [[2] * 30, [3] * 7 + [1] * 5]

@@ -50,6 +50,15 @@ def test_every_cell_of_the_tables_has_a_printed_number_and_the_misprints_are_mar
     }
 
 
+def test_a_misprint_is_one_wherever_its_note_says_so() -> None:
+    """FedGTA's rows of Photo are printed in both tables of O-pFGL; their notes begin with something else."""
+    for name in ("opfgl/17", "opfgl/18"):
+        found = {
+            (cell.row.name, cell.dataset) for cell in load(name).cells() if (at := reference.of(cell)) and at.suspect
+        }
+        assert found == {("FedGTA", "photo")}
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> tables.Grid:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""

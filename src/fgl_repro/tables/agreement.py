@@ -2,7 +2,7 @@
 
 Of an error two percent of the printed number are what two points are of a share.
 
-A printed number whose note starts with ``suspect`` (a misprint, by its reference file) is shown and never counted.
+A printed number whose note has the word ``suspect`` (a misprint, by its reference file) is shown and never counted.
 """
 
 from __future__ import annotations

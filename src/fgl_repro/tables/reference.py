@@ -15,7 +15,7 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import Cell, Panel
 
 SUSPECT = "suspect"
-"""The note of a number that is taken for a misprint begins with this word."""
+"""The note of a number that is taken for a misprint has this word, alone or before what makes it one."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Reference:
     @property
     def suspect(self) -> bool:
         """Whether it is taken for a misprint."""
-        return self.note.startswith(SUSPECT)
+        return SUSPECT in self.note
 
     @property
     def whole(self) -> float:
@@ -76,7 +76,7 @@ def numbers(file: str, *columns: str, value: str = "value", **only: str) -> dict
 
 def misprints(file: str, *columns: str) -> set[Any]:
     """Name the printed numbers that are taken for misprints, by the entries of ``columns`` as ``numbers`` has them."""
-    return {_key(line, columns) for line in lines(file) if line["note"].startswith(SUSPECT)}
+    return {_key(line, columns) for line in lines(file) if SUSPECT in line["note"]}
 
 
 def _key(line: dict[str, str], columns: tuple[str, ...]) -> Any:

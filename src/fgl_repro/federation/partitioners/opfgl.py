@@ -16,7 +16,7 @@ from fgl_repro.federation.partitioners import Partitioner, louvain
 from fgl_repro.federation.partitioners.louvain import communities
 from fgl_repro.federation.partitioners.metis import Metis
 
-STORED = files("fgl_repro.federation.partitioners") / "stored" / "opfgl_partitions.npz"
+STORED = files("fgl_repro.federation.partitioners") / "stored"
 PACKS = 100
 """Packs that a graph is cut into, whatever its size."""
 DELTA = 20
@@ -34,9 +34,11 @@ class Grouped(Partitioner):
 
     Attributes:
         division: Whose clients and node roles these are: the ``published`` ones where they are stored (Cora, CiteSeer
-            and PubMed, whole, 10 or 20 clients), ``published_mkl`` (Cora by Louvain, 10 clients, where a tie in k-means
-            was broken by rounding and the authors' machine may have broken it the other way), or cut ``anew``, with the
-            seed of the split.
+            and PubMed, whole, 10 or 20 clients; elsewhere cut anew), ``published_mkl`` (Cora by Louvain, 10 clients,
+            where a tie in k-means was broken by rounding and the authors' machine may have broken it the other way),
+            ``recomputed`` (Photo, Computers, CS and Physics, whole, 10 clients, as ``scripts/opfgl_divisions.py`` draws
+            them: by the code's libraries and order of draws, which give the published ones to the bit), or cut
+            ``anew``, with the seed of the split.
     """
 
     division: str = "published"
@@ -45,7 +47,7 @@ class Grouped(Partitioner):
 
     def check(self) -> None:
         super().check()
-        self.one_of(division=("published", "published_mkl", "anew"))
+        self.one_of(division=("published", "published_mkl", "recomputed", "anew"))
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
         """Client of each node, int64 ``[N]``; cut anew where none are stored (the source says so).
@@ -53,8 +55,15 @@ class Grouped(Partitioner):
         Raises:
             UserError: The alternative is asked for where there is none, or there are fewer packs than clients.
         """
+        published = self.division != "recomputed"
         if (part := self.stored(graph, parts, "client")) is not None:
-            return part.astype(np.int64), f"stored O-pFGL {self.cut}"
+            return part.astype(np.int64), f"{'stored' if published else 'recomputed'} O-pFGL {self.cut}"
+        if self.division == "recomputed":
+            raise UserError(
+                f"no recomputed division of {graph.name} into {parts} clients is stored: there are those of photo, "
+                "computers, cs and physics, whole, into 10. Set partitioner.division to anew, or protocol.component to "
+                "whole."
+            )
         if self.division == "published_mkl":
             raise UserError(
                 f"partitioner.division=published_mkl is stored for whole Cora, {OpfglLouvain.name} and 10 clients "
@@ -67,11 +76,12 @@ class Grouped(Partitioner):
         return self.stored(graph, self.clients, "role")
 
     def stored(self, graph: Graph, parts: int, what: str) -> np.ndarray | None:
-        """An array of the published division, uint8 ``[N]``; None where there is none, or where it is not asked for."""
+        """An array of a stored division, uint8 ``[N]``; None where there is none, or where it is not asked for."""
         if self.division == "anew":
             return None
         which = f"{parts}_mkl" if self.division == "published_mkl" else str(parts)
-        with STORED.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        kept = STORED / ("opfgl_recomputed.npz" if self.division == "recomputed" else "opfgl_partitions.npz")
+        with kept.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             name = f"{graph.name}/{self.cut}/{which}/{what}"
             if name not in arrays.files or not np.array_equal(graph.original_id, np.arange(len(arrays[name]))):
                 return None
@@ -112,7 +122,11 @@ class OpfglLouvain(Grouped):
 
 @dataclass
 class OpfglMetis(Grouped):
-    """Packs are METIS parts (pymetis)."""
+    """Packs are METIS parts (pymetis), with METIS's seed from that of the split, where the code has METIS's own.
+
+    On graphs as small as Cora and CiteSeer METIS cuts the same packs whatever its seed: divisions drawn anew differ by
+    k-means and by roles there, and two of them may have the same clients.
+    """
 
     name: ClassVar[str] = "opfgl_metis"
     cut: ClassVar[str] = "metis"

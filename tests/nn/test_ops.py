@@ -12,7 +12,7 @@ from fgl_repro.core.device import prepare
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn import view as view_module
-from fgl_repro.nn.ops import dropout
+from fgl_repro.nn.ops import dropout, stack
 
 CPU = torch.device("cpu")
 
@@ -51,3 +51,14 @@ def test_padding_is_invertible(clients: int, seed: int) -> None:
     assert np.array_equal(flat[padded.slot], rows + 1)
     assert (flat > 0).sum() == len(rows)
     assert np.array_equal(padded.slot // padded.width, graph.owner[rows])
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_stacked_copies_have_memory_of_their_own(clients: int) -> None:
+    """Or one client's own model and the one it keeps of the server would be trained as one."""
+    single = {"weight": torch.arange(6.0).view(2, 3), "bias": torch.zeros(2), "scale": torch.tensor(1.0)}
+    both = stack(single, clients), stack(single, clients)
+    for name, value in single.items():
+        assert torch.equal(both[0][name], torch.stack([value] * clients))
+        both[0][name].add_(1)
+        assert torch.equal(both[1][name], torch.stack([value] * clients))

@@ -48,8 +48,8 @@ def normalised(links: Tensor) -> Tensor:
 
 
 def stack(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:
-    """K copies of one model's tensors along a new leading axis."""
-    return {name: t.unsqueeze(0).expand(clients, *t.shape).contiguous() for name, t in single.items()}
+    """K copies of one model's tensors along a new leading axis, in memory of their own, for one client, too."""
+    return {name: t.unsqueeze(0).repeat(clients, *[1] * t.dim()) for name, t in single.items()}
 
 
 def broadcast(single: dict[str, Tensor], clients: int) -> dict[str, Tensor]:

@@ -155,7 +155,7 @@ FILES = (
     ("Packed runs", "*/runs.csv"),
     ("Curves of packed runs", "*/curves.csv"),
     ("Runs that diverged", "*/diverged.csv"),
-    ("Tables", "*/*/table*[!_]????.csv"),  # but table_*_wide.csv
+    ("Tables", "*/*/t*[!_]????.csv"),  # tables, but not table_*_wide.csv
     ("Figures", "*/*/figure_*.csv"),
     ("Comparisons with print", "*/*/compare_*.csv"),
     ("Tables as printed", "*/*/table_*_wide.csv"),

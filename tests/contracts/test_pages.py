@@ -80,7 +80,7 @@ def test_a_printed_number_counts_once_on_the_scoreboard() -> None:
 
 def test_every_column_of_what_is_published_is_in_the_dictionary() -> None:
     """Under one kind of file each, so that the page tells of all of them."""
-    files = [path for _, pattern in columns.FILES for path in RESULTS.glob(pattern)]
+    files = [path for _, pattern in columns.FILES for path in columns.of_kind(RESULTS, pattern)]
     assert sorted(files) == sorted(set(RESULTS.rglob("*.csv")) - set(RESULTS.glob("records/*")))  # a user's own runs
     assert [name for name in columns.heads(files) if not columns.meaning(name)] == []
 

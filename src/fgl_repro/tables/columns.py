@@ -155,7 +155,7 @@ FILES = (
     ("Packed runs", "*/runs.csv"),
     ("Curves of packed runs", "*/curves.csv"),
     ("Runs that diverged", "*/diverged.csv"),
-    ("Tables", "*/*/t*[!_]????.csv"),  # tables, but not table_*_wide.csv
+    ("Tables", "*/*/table_*.csv"),
     ("Figures", "*/*/figure_*.csv"),
     ("Comparisons with print", "*/*/compare_*.csv"),
     ("Tables as printed", "*/*/table_*_wide.csv"),
@@ -168,6 +168,12 @@ def meaning(column: str) -> str:
     if column in MEANINGS:
         return MEANINGS[column]
     return next((told for pattern, told in FAMILIES if re.fullmatch(pattern, column)), "")
+
+
+def of_kind(results: Path, pattern: str) -> list[Path]:
+    """The files that one of :data:`FILES` means; a table as printed is none of the others."""
+    wide = "_wide.csv"
+    return [path for path in sorted(results.glob(pattern)) if path.name.endswith(wide) == pattern.endswith(wide)]
 
 
 def heads(files: Iterable[Path]) -> list[str]:
@@ -183,7 +189,7 @@ def page(results: Path) -> str:
     """A grid for each kind of file."""
     blocks = ["# Columns of the CSV files", "Blank: nothing ran, or nothing is printed."]
     for title, pattern in FILES:
-        if names := heads(sorted(results.glob(pattern))):
+        if names := heads(of_kind(results, pattern)):
             blocks += [f"## {title}", f"`{pattern}`", grid_text(["column", "meaning"], _lines(names), numbers_from=2)]
     return "\n\n".join(blocks) + "\n"
 

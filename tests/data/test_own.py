@@ -149,3 +149,15 @@ def test_what_is_no_graph_of_labelled_nodes_is_refused(
     monkeypatch.setattr(Own, "given", given)
     with pytest.raises(UserError, match=said):
         Own().load(tmp_path)
+
+
+def test_a_field_that_no_form_knows_of_has_a_cache_file_of_its_own_in_this_package_too(tmp_path: Path) -> None:
+    """As where somebody puts a data set of one's own into ``data/sources/``."""
+
+    @dataclass
+    class Grown(Dataset):
+        name: ClassVar[str] = "grown"
+        nodes: int = 200
+
+    Grown.__module__ = "fgl_repro.data.sources.grown"
+    assert Grown(nodes=100).cache_path(tmp_path) != Grown().cache_path(tmp_path)

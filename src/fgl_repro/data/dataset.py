@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -68,11 +68,13 @@ class Dataset(Option):
     def _mark(self) -> str:
         """Digest of the identity, so that what has another key never gets this graph; empty where the form says all.
 
-        That is so for data sets of this package in their first revision. Those of one's own have fields, a revision
-        and, if announced, a text that no form knows of.
+        That is so for data sets of this package in their first revision, of whose fields their form says all. Those of
+        one's own have fields, a revision and, if announced, a text that no form knows of.
         """
+        says = next(of for of in type(self).__mro__ if "form" in vars(of))
+        said = {f.name for f in fields(self)} <= {f.name for f in fields(says)}
         ours = type(self).__module__.startswith("fgl_repro.")
-        if ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
+        if said and ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
             return ""
         return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
 

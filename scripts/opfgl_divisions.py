@@ -22,7 +22,7 @@ from fgl_repro.config import build
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
 from fgl_repro.data.graph import Graph
-from fgl_repro.federation.partitioners.opfgl import DELTA, PACKS, STARTS, Grouped
+from fgl_repro.federation.partitioners.opfgl import DELTA, PACKS, STARTS, Grouped, chopped
 
 SEED, CLIENTS = 42, 10
 TRAINING, VALIDATION = 0.2, 0.4
@@ -53,17 +53,9 @@ def louvain_packs(adjacency: sp.csr_matrix) -> list[list[int]]:
     groups: dict[int, list[int]] = {}
     for node, group in community_louvain.best_partition(graph).items():
         groups.setdefault(group, []).append(node)
-    return dealt(chopped(list(groups.values()), adjacency.shape[0] // PACKS - DELTA), adjacency.shape[0] // PACKS)
-
-
-def chopped(groups: list[list[int]], most: int) -> list[list[int]]:
-    """Pieces of at most ``most`` nodes; what a group has left joins the end of the queue."""
-    queue, out = list(groups), []
-    for nodes in queue:
-        out.append(nodes[:most])
-        if len(nodes) > most:
-            queue.append(nodes[most:])
-    return out
+    quota = adjacency.shape[0] // PACKS
+    pieces = chopped([np.array(nodes) for nodes in groups.values()], quota - DELTA)
+    return dealt([piece.tolist() for piece in pieces], quota)
 
 
 def dealt(pieces: list[list[int]], quota: int) -> list[list[int]]:
@@ -198,8 +190,8 @@ def told(graph: Graph, cut: str, clients: int, drawn: tuple[np.ndarray, np.ndarr
             apart[division] = sum(int((a != b).sum()) for a, b in zip(drawn, kept, strict=True))
     if not apart:
         return "none is stored"
-    nearest_one = min(apart, key=lambda division: apart[division])
-    return f"{nearest_one}, to the bit" if not apart[nearest_one] else f"none of {', '.join(apart)}"
+    same = next((division for division, count in apart.items() if count == 0), None)
+    return f"{same}, to the bit" if same else f"none of {', '.join(apart)}"
 
 
 def main() -> int:

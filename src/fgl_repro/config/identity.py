@@ -33,11 +33,10 @@ def outdated(identity: Mapping[str, Any]) -> bool:
     """Whether an option behind a record has another revision now; what this version does not know is not outdated."""
     for axis in AXES:
         try:
-            now = _class(axis, identity[axis]).constants()
+            if _class(axis, identity[axis]).changed(identity[axis]):
+                return True
         except UserError:
             continue
-        if any(identity[axis].get(name) != value for name, value in now.items()):
-            return True
     return False
 
 

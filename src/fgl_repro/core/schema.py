@@ -82,18 +82,21 @@ class Axis:
         return out
 
     @classmethod
+    def changed(cls, identity: Mapping[str, Any]) -> list[str]:
+        """Constants of an identity that are others now, its revision above all, as ``revision 1``."""
+        return [f"{k} {identity.get(k)}" for k, value in cls.constants().items() if identity.get(k) != value]
+
+    @classmethod
     def from_identity(cls, identity: Mapping[str, Any]) -> Self:
         """What has this identity, with today's defaults for all that is not science.
 
         Raises:
             UserError: This version has other fields or another revision.
         """
-        constants = cls.constants()
-        changed = [f"{name} {identity.get(name)}" for name in constants if identity.get(name) != constants[name]]
         try:
-            if changed:
+            if changed := cls.changed(identity):
                 raise TypeError(f"{cls.axis} with {', '.join(changed)}")
-            return cls(**{name: value for name, value in identity.items() if name not in constants})
+            return cls(**{name: value for name, value in identity.items() if name not in cls.constants()})
         except TypeError as error:
             raise UserError(f"the record was made by a version with other settings ({error}).") from None
 

@@ -130,6 +130,19 @@ def test_the_servers_model_is_the_same_for_all(world: World) -> None:
         assert not torch.equal(own.best[name], own.best[name][:1].expand_as(value))
 
 
+@pytest.mark.parametrize(
+    ("judged", "fine_tuning", "downloads"),
+    [("own", 0, 3), ("crosswise", 0, 3), ("server", 0, 4), ("own", 2, 4), ("server", 2, 4)],
+)
+def test_all_that_comes_down_counts_and_once(world: World, judged: str, fine_tuning: int, downloads: int) -> None:
+    """The first weights, and each round's mean unless nobody takes it: the last is judged, or clients go on from it."""
+    config = make_config("fedavg", "release", **{"protocol.fine_tuning": fine_tuning})
+    training = train(config.method, make_clients(world, config), 3, 1, judged=judged)
+    sent = training.ledger.as_dict()["rounds"]
+    assert sent["up"]["weights"] % 3 == 0
+    assert sent["down"]["weights"] == downloads * sent["up"]["weights"] // 3
+
+
 def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
     """One client's upload judges everybody, each with learnable nodes of its own; training stays as it is."""
     kept: dict[str, list[Params]] = {"own": [], "crosswise": []}

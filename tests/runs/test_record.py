@@ -14,6 +14,7 @@ import pytest
 
 from fgl_repro.config import digest
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs.formats import FORMAT
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Note, Record
 from support import helpers
@@ -40,9 +41,41 @@ def test_every_published_run_is_read_and_written_back_to_the_byte() -> None:
 def test_a_new_record_carries_a_checksum_that_survives_the_file() -> None:
     record = helpers.record(helpers.config(), facts={"gamma": (1, 2), "by": {2: "b", 10: "a"}})
     content = json.loads(json.dumps(record.as_json()))
-    assert content["format"] == 2
+    assert content["format"] == FORMAT
     assert content["checksum"] == digest({k: v for k, v in content.items() if k != "checksum"})
     assert Record.from_json(content).as_json() == content
+
+
+UP, BOTH = {"up": {"weights": 300}}, {"up": {"norm": 9, "weights": 300}, "down": {"weights": 300}}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sent", "down"),
+    [
+        ("protocol.judged=server", BOTH, {"weights": 303}),
+        ("protocol.judged=own", BOTH, {"weights": 300}),
+        ("protocol.judged=server protocol.fine_tuning=5", BOTH, {"weights": 300}),
+        ("protocol.judged=server", UP | {"down": {"weights": 200}}, {"weights": 200}),
+        ("protocol.judged=server", UP | {"down": {"masks": 300}}, {"masks": 300}),
+        ("protocol.judged=server", UP, None),
+    ],
+    ids=["lacking", "own", "fine-tuned", "other sizes", "other fields", "nothing comes down"],
+)
+def test_an_older_record_gets_the_download_that_it_lacks(
+    protocol: str, sent: dict[str, Any], down: dict[str, int] | None
+) -> None:
+    """One of the mean that was judged after the last of a hundred rounds; the seal of what was written is checked."""
+    config = helpers.config(overrides=dict(each.split("=") for each in protocol.split()))
+    old = helpers.record(config, format=2, bytes={"setup": {"down": {"features": 7}}, "rounds": sent})
+    read = Record.from_json(old.as_json())
+    mended = down is not None and down != sent.get("down")
+    assert read.bytes == old.bytes | {"rounds": sent | ({"down": down} if down else {})}
+    assert read.format == (FORMAT if mended else 2)
+    assert Record.from_json(read.as_json()) == read, "once"
+    new = old.changed(format=FORMAT)
+    assert Record.from_json(new.as_json()) == new
+    with pytest.raises(UserError, match="checksum"):
+        Record.from_json(old.as_json() | {"bytes": {}})
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -86,7 +119,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "test rows of text": (lambda c: c["partition"].update(test_rows=3), "its test_rows are no mapping"),
     "best round after the last": (lambda c: c["selection"].update(best_round=100), "its best round is 100 of 99"),
     "an unknown part": (lambda c: c.update(extra=1), "it has a part extra that no run of this version writes"),
-    "format 3": (lambda c: c.update(format=3), "it has format 3, this version reads 1 and 2"),
+    "format 9": (lambda c: c.update(format=9), "it has format 9, this version reads 1, 2, 3"),
     "format null": (lambda c: c.update(format=None), "it has format None"),
     "wandb null": (lambda c: c.update(wandb=None), "its wandb is NoneType where dict belongs"),
 }

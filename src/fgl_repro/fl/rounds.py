@@ -80,9 +80,9 @@ def train(
     work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged, closing, ledger)
     curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
     if closing:
-        if work.incoming is not None:
+        if judged != "server":
             ledger.add(ROUNDS, "down", work.incoming)
-            work.receive("own", "crosswise")
+        work.receive("own", "crosswise")
         phases |= run_phases(method.closing(clients, state), clients.count, ledger, report)
         work.best = work.last = {name: value.detach() for name, value in clients.trained.items()}
     facts = method.facts(clients, state)
@@ -150,7 +150,7 @@ class _Rounds(Generic[S]):
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
-        method, clients, state, received = self.method, self.clients, self.state, self.incoming
+        method, clients, state, before = self.method, self.clients, self.state, self.incoming
         self.receive("own", "crosswise")
         loss = method.fit(clients, state, number, self.epochs)
         with torch.no_grad():
@@ -179,7 +179,7 @@ class _Rounds(Generic[S]):
             if self.judged != "server" and upload is not None and (self.closing or number + 1 < self.rounds):
                 self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
-        return Turn(values, up=upload, down=received)
+        return Turn(values, up=upload, down=self.incoming if self.judged == "server" else before)
 
     def receive(self, *judged: str) -> None:
         """Clients take what has come down, if anything has and ``judged`` names whose models are."""

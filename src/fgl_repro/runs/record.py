@@ -18,13 +18,11 @@ from fgl_repro.config.identity import digest
 from fgl_repro.config.schema import AXES
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS, Metric
+from fgl_repro.runs.formats import FORMAT, READ, brought_up
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic_core import ErrorDetails
-
-FORMAT = 2
-"""Format that is written. Format 1 is the same without ``checksum`` and is read, too."""
 
 LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phases", "resting_memory_mb")
 """Parts that are written only where there are some, and that older records lack."""
@@ -155,15 +153,15 @@ class Note(_Strict):
         content = dict(content)
         checksum = content.pop("checksum", None)
         sealed = checksum is not None and checksum == digest(content)
-        if content.get("format") not in (1, FORMAT):
-            what = f"it has format {content.get('format')}, this version reads 1 and {FORMAT}"
+        if content.get("format") not in READ:
+            what = f"it has format {content.get('format')}, this version reads {', '.join(map(str, READ))}"
             raise OtherVersionError(what) if sealed else UserError(what)
         if (checksum is not None) != (content["format"] > 1) or (checksum is not None and not sealed):
             raise UserError("its checksum is not that of its content")
         from pydantic import ValidationError
 
         try:
-            found: Self = cls._reader().validate_json(json.dumps(content))
+            found: Self = cls._reader().validate_json(json.dumps(brought_up(content)))
         except ValidationError as error:
             unknown = [each for each in error.errors() if each["type"] == "unexpected_keyword_argument"]
             if sealed and len(unknown) == error.error_count():

@@ -26,7 +26,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
-from fgl_repro.tables import artifact, compare
+from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.entries import ACCURACY
@@ -295,7 +295,7 @@ def table(
     folders = _folders(records, results)
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
-    if fill and (failed := obtain.settle(tables.runs(wanted.to_run, wanted.protocol), jobs, folders)):
+    if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, folders)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
     archive = folders.archive(wanted.spec.paper, lenient=True)
     if wanted.spec.kind != ACCURACY:
@@ -361,6 +361,6 @@ def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Lines of a CSV with numbers as numbers; a blank is NaN, or an empty word."""
     words = [name for name in rows[0] if name in WORDS]
-    text = io.StringIO(tables.csv_text(rows))
+    text = io.StringIO(printing.csv_text(rows))
     found = pd.read_csv(text, dtype=dict.fromkeys(words, str), keep_default_na=False, na_values=[""])
     return found.fillna(dict.fromkeys(words, ""))

@@ -15,7 +15,7 @@ from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.methods.fedavg import FedAvg
-from fgl_repro.tables import results
+from fgl_repro.tables import needs
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.load import load
 
@@ -89,7 +89,7 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
 def test_a_table_runs_the_class_that_was_announced_last() -> None:
     def of_table() -> str:
         spec = with_rows(load("fedlog/1"), ["fedmine"]).narrow(["cora"], [3], ["fedmine"], [0])
-        return key_of(results.runs(spec, "fedlog")[0])
+        return key_of(needs.runs(spec, "fedlog")[0])
 
     announce(fedmine())
     first = of_table()

@@ -22,7 +22,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import execute
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact
+from fgl_repro.tables import artifact, needs
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
 from support import helpers
@@ -146,7 +146,7 @@ def test_a_client_may_lack_the_target(toy_graph: Graph) -> None:
 def test_the_figure_is_99_runs_at_the_last_round(tmp_path: Path) -> None:
     spec = load("fig1")
     (protocol,) = spec.protocols
-    runs = {key_of(run): run for run in tables.runs(spec, protocol)}
+    runs = {key_of(run): run for run in needs.runs(spec, protocol)}
     settings_ = {(run.setting.target, run.setting.rate, run.seed) for run in runs.values()}
     assert len(runs) == len(settings_) == 99
     assert settings_ == {(c, r, seed) for c in range(3) for r in range(-5, 6) for seed in range(3)}
@@ -198,7 +198,7 @@ def test_a_toy_run_draws_the_figure(toy_graph: Graph, tmp_path: Path, monkeypatc
     spec = load("fig1").smoke()
     (protocol,) = spec.protocols
     store = RecordStore(tmp_path / "records")
-    for run in tables.needed(spec, protocol, store).values():
+    for run in needs.needed(spec, protocol, store).values():
         wanted = note_of(run)
         run.model.hidden = 8
         record = execute(run).record

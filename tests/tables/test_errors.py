@@ -15,7 +15,7 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.runs.summary import summary
-from fgl_repro.tables import agreement, artifact, compare, entries, findings, reference, report, verdict
+from fgl_repro.tables import agreement, artifact, compare, entries, findings, printing, reference, report, verdict
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load, parse
@@ -64,8 +64,8 @@ def test_an_error_is_told_in_its_own_unit(archive: Archive, grid: tables.Grid) -
     assert "mean absolute error, less is better, mean and std" in made.page
     assert words(made.screen, "FedVN")[1:3] == ["0.5000 ± 0.0141 (5)", "0.4947 ± 0.0174"]
     assert not any(page.count(" points") or "percent, mean" in page for page in (made.page, made.screen))
-    assert tables.number(Stat(0.5442, None, 1), "error") == "0.5442"
-    assert tables.number(Stat(0.5442, 0.0146, 2), "percent") == "54.42 ± 1.46"
+    assert printing.number(Stat(0.5442, None, 1), "error") == "0.5442"
+    assert printing.number(Stat(0.5442, 0.0146, 2), "percent") == "54.42 ± 1.46"
 
 
 def test_gaps_are_percent_of_the_printed_number(grid: tables.Grid) -> None:

@@ -21,7 +21,7 @@ from fgl_repro.tables import artifact, reference
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import at_rounds, common, facts, subgraphs
 from fgl_repro.tables.load import load
-from fgl_repro.tables.results import decimal
+from fgl_repro.tables.printing import decimal
 from support import helpers
 
 NOTHING = RecordStore("does-not-exist")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, report
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import artifact, printing, report
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import TableSpec
@@ -73,7 +72,7 @@ def test_what_did_not_run_is_said_in_the_chart_and_seeds_are_counted(store: Reco
     ("counts", "said"), [([], "0 seeds"), ([0, 1], "1 seed"), ([3], "3 seeds"), ([3, 1, 0], "1 to 3 seeds")]
 )
 def test_range_of_seeds(counts: list[int], said: str) -> None:
-    assert tables.seed_range(counts) == said
+    assert printing.seed_range(counts) == said
 
 
 def test_no_two_series_look_alike() -> None:

@@ -19,7 +19,7 @@ from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import bytes as traffic
 from fgl_repro.tables.kinds import common, counts, curves, gamma, rounds_to
 from fgl_repro.tables.load import load
-from fgl_repro.tables.results import decimal
+from fgl_repro.tables.printing import decimal
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
 from support.worlds import build, random_graph

@@ -15,7 +15,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
-from fgl_repro.tables import reference
+from fgl_repro.tables import needs, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.artifact import make, place
@@ -59,7 +59,7 @@ def test_runs_can_be_composed_and_rows_are_told_apart(spec: TableSpec) -> None:
         spec = spec.narrow(datasets=spec.datasets[-1:], clients=spec.clients[:1], seeds=spec.seeds[:1])
     spec = replace(spec, absent={})
     for protocol in spec.protocols:
-        runs = tables.runs(spec, protocol)
+        runs = needs.runs(spec, protocol)
         cells = [(f"{cell.row.id} {cell.panel.model}", cell.dataset, cell.clients) for cell in spec.planned()]
         alone = {f"{row.id} None" for row in spec.rows if "partitioner.clients" in row.overrides}  # one for all columns
         cells = [(row, dataset, 0 if row in alone else clients) for row, dataset, clients in cells]
@@ -297,7 +297,7 @@ def test_a_protocol_that_draws_splits_says_which_seeds_its_tables_run() -> None:
         "fedlog_splits": (1, 2, 3, 4, 5),
     }
     part = spec.under("fedlog_splits")
-    seeds = [config.split.seed for config in tables.runs(part.narrow(["cora"], [3], ["fedavg"]), "fedlog_splits")]
+    seeds = [config.split.seed for config in needs.runs(part.narrow(["cora"], [3], ["fedavg"]), "fedlog_splits")]
     assert seeds == [1, 2, 3, 4, 5]
 
 
@@ -326,7 +326,7 @@ panels: {1a: seen_graph}
 def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path) -> None:
     spec = parse(written(tmp_path, ABSENT))
     nothing = RecordStore(tmp_path / "records")
-    assert {run.dataset.name for run in tables.runs(spec, "fedlog")} == {"cora"}
+    assert {run.dataset.name for run in needs.runs(spec, "fedlog")} == {"cora"}
     filled = tables.fill(spec, "fedlog", nothing)
     assert {cell.dataset: found.status for cell, found in filled.results.items()} == {
         "cora": "not run",
@@ -336,7 +336,7 @@ def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path
     assert "Left blank: ogbn-arxiv (no raw files)." in made.page
     assert "Left blank: ogbn-arxiv (no raw files)." in made.screen
     named = spec.narrow(datasets=["arxiv"])
-    assert [run.dataset.name for run in tables.runs(named, "fedlog")] == ["arxiv"]
+    assert [run.dataset.name for run in needs.runs(named, "fedlog")] == ["arxiv"]
     assert named.blank == ""
     with pytest.raises(UserError, match="absent names pubmed, which datasets does not"):
         parse(written(tmp_path, ABSENT.replace("{arxiv:", "{pubmed:"), "other"))
@@ -356,7 +356,7 @@ panels:
 
 def test_a_row_of_one_model_has_no_runs_in_the_panels_of_others(tmp_path: Path) -> None:
     spec = parse(written(tmp_path, MODELS))
-    assert [run.model.name for run in tables.runs(spec, "fedlog")] == ["graphsage", "sage", "gat"]
+    assert [run.model.name for run in needs.runs(spec, "fedlog")] == ["graphsage", "sage", "gat"]
     filled = tables.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
     assert {(cell.row.method, cell.panel.name): found.status for cell, found in filled.results.items()} == {
         ("local", "1a"): "not run",

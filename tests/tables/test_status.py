@@ -12,7 +12,7 @@ from fgl_repro.cli import request, table
 from fgl_repro.config import search, searched
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import results, status
+from fgl_repro.tables import needs, status
 from fgl_repro.tables.load import load
 from fgl_repro.tables.remembered import version_of_options
 from support import helpers
@@ -24,19 +24,19 @@ TUNED = ("opfgl/figranks", "opfgl_tuned")
 def test_a_plan_needs_what_composing_every_run_says(name: str, protocol: str, tmp_path: Path) -> None:
     spec, store = load(name), RecordStore(tmp_path / "records")
     plan = status.Plan(**json.loads(json.dumps(asdict(status.plan(spec, protocol)))))
-    composed = results.needed(spec, protocol, store)
+    composed = needs.needed(spec, protocol, store)
     assert plan.needed(Archive(store, {})) == {key: run.runtime.curves for key, run in composed.items()}
 
 
 def test_what_tuning_chose_is_needed_once_its_candidates_are_there(tmp_path: Path) -> None:
     spec = load(TUNED[0]).under(TUNED[1]).narrow(datasets=["cora"], methods=["fedavg"])
     plan, store = status.plan(spec, TUNED[1]), RecordStore(tmp_path / "records")
-    candidates = tuning.candidates(results.firsts(spec, TUNED[1])[0])
+    candidates = tuning.candidates(needs.firsts(spec, TUNED[1])[0])
     assert plan.line(Archive(store, {}))[-1] == f"0 of {len(candidates)}"
     for number, run in enumerate(candidates):
         store.save(helpers.record(run, probes={"validation": 0.5 + (number == 3) / 10}))
     archive = Archive(store, {})
-    assert set(plan.needed(archive)) == set(results.needed(spec, TUNED[1], archive))
+    assert set(plan.needed(archive)) == set(needs.needed(spec, TUNED[1], archive))
     assert plan.line(archive)[-1] == f"{len(candidates)} of {len(plan.needed(archive))}"
     assert len(plan.needed(archive)) == len(candidates) + len(spec.seeds)
 

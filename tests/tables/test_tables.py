@@ -13,7 +13,7 @@ from fgl_repro.config import digest, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, compare
+from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import accuracy
@@ -76,8 +76,8 @@ def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.01), 3)
     assert table.selection == "best"
     assert found.keys == tuple(key_of(spec.config(where, "fedlog", s))[:8] for s in range(3))
-    assert tables.cell_text(found, "best", "percent") == "82.00 ± 2.00"
-    assert tables.cell_text(found, "best", "fraction") == "0.8200 (0.0200)"
+    assert printing.cell_text(found, "best", "percent") == "82.00 ± 2.00"
+    assert printing.cell_text(found, "best", "fraction") == "0.8200 (0.0200)"
 
 
 def test_ddof_of_one() -> None:
@@ -103,7 +103,7 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
         store.save(helpers.record(spec.config(empty, "fedlog", seed), probes={"seen_graph": None}, last=None))
     results = tables.fill(spec, "fedlog", Archive(store, {})).results
     assert [results[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
-    shown = [tables.cell_text(results[c], "best", "percent") for c in (some, failed, oom, empty)]
+    shown = [printing.cell_text(results[c], "best", "percent") for c in (some, failed, oom, empty)]
     assert shown == ["85.00 ± 7.07 [2 of 3]", "failed", "OOM", "no rows"]
 
 
@@ -124,7 +124,7 @@ def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store
     for where, seed, status in ((some, 1, "diverged"), (gone, 1, "diverged"), (gone, 2, "oom")):
         store.save_failed(note_of(spec.config(where, "fedlog", seed)).changed(status=status))
     table = tables.fill(spec, "fedlog", Archive(store, {}))
-    shown = [tables.cell_text(table.results[c], "best", "percent") for c in (some, gone)]
+    shown = [printing.cell_text(table.results[c], "best", "percent") for c in (some, gone)]
     assert shown == ["85.00 ± 7.07 [2 of 3, 1 diverged]", "70.00 [1 of 3, 1 OOM, 1 diverged]"]
     assert table.results[some].hours is None, "what diverged would do so again"
     each = helpers.record(spec.config(some, "fedlog", 0)).seconds["total"]
@@ -149,7 +149,7 @@ def test_what_is_missing_shows_what_it_would_take_and_csvs_do_not(spec: TableSpe
     run = helpers.record(spec.config(other, "fedlog_matched", 0), seconds={"total": 7200.0})
     table = tables.fill(spec, "fedlog", Archive(store, {run.key: run}))
     assert [table.results[c].to_run for c in (some, never, other)] == ["(1 min to run)", "", "(6.0 h to run)"]
-    assert tables.cell_text(table.results[some], "best", "percent", costs=True).endswith("[2 of 3] (1 min to run)")
+    assert printing.cell_text(table.results[some], "best", "percent", costs=True).endswith("[2 of 3] (1 min to run)")
     for page in (accuracy.markdown(table), compare.markdown(table), compare.screen(table)):
         assert "(1 min to run)" in page
         assert "(6.0 h to run)" in page
@@ -222,19 +222,19 @@ def test_wrong_yaml_is_one_sentence(tmp_path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize("name", ["table1", "table2", "table9"])
 def test_shipped_tables(name: str) -> None:
     spec = load(name)
-    runs = {key_of(c) for c in tables.runs(spec, "fedlog")}
+    runs = {key_of(c) for c in needs.runs(spec, "fedlog")}
     assert len(runs) == len(spec.rows) * 5 * 3 * 3
     if name == "table2":
-        assert runs == {key_of(c) for c in tables.runs(load("table1"), "fedlog")}
+        assert runs == {key_of(c) for c in needs.runs(load("table1"), "fedlog")}
     if name == "table9":
-        assert {c.setting.world for c in tables.runs(spec, "fedlog")} == {"open_set"}
+        assert {c.setting.world for c in needs.runs(spec, "fedlog")} == {"open_set"}
 
 
 def test_a_tuned_table_says_what_was_chosen(spec: TableSpec, store: RecordStore, monkeypatch) -> None:
     monkeypatch.setattr(TableSpec, "config", lambda self, where, protocol, seed: tuned(seed=seed))
     assert {r.status for r in tables.fill(spec, "x", Archive(store, {})).results.values()} == {"untuned"}
     record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
-    assert len(tables.chosen_runs(spec, "x", store)[0]) == 12
+    assert len(needs.chosen_runs(spec, "x", store)[0]) == 12
     result = next(iter(tables.fill(spec, "x", Archive(store, {})).results.values()))
     assert (result.status, result.chosen) == ("partial", "protocol.lr=0.01")  # the tuning seed's run serves again
 
@@ -284,7 +284,7 @@ def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[s
         groups = {k: v for k, v in words.items() if "." not in k and k != "seed"}
         dotted = {k: v for k, v in words.items() if "." in k}
         run = helpers.build(dotted, **groups, seed=int(words["seed"]))
-        assert key_of(run) in {key_of(c) for c in tables.runs(load("table1"), "fedlog")}
+        assert key_of(run) in {key_of(c) for c in needs.runs(load("table1"), "fedlog")}
 
 
 def test_rerun(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fgl_repro.tables import report
+from fgl_repro.tables import printing, report
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.load import load
 from fgl_repro.tables.report import in_print, wins
@@ -83,7 +83,7 @@ def test_differences_of_rows_are_taken_from_means() -> None:
     }
     table = Grid(spec, "fedlog", "best", 0, results)
     (line,) = spec.differences.values()
-    assert tables.signed(tables.row_gap(table, line, spec.panels[0], "cora", 3, "best")) == "+2.50"
+    assert printing.signed(tables.row_gap(table, line, spec.panels[0], "cora", 3, "best")) == "+2.50"
     assert tables.row_gap(table, line, spec.panels[0], "cora", 3, "last") is None
     part = table.narrowed(spec.narrow(methods=[degree.id]))
     assert tables.row_gap(part, line, spec.panels[0], "cora", 3, "best") is None

@@ -12,7 +12,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
-from fgl_repro.tables import artifact, findings, report, results
+from fgl_repro.tables import artifact, findings, needs, report
 from fgl_repro.tables.spec import TableSpec
 
 Watched = Callable[[Sequence[request.Pair]], Iterable[request.Pair]]
@@ -57,7 +57,7 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     folders = request.folders_of(args)
     store, (runs, rounds, diverged) = folders.store, folders.packed(paper)
     known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
-    needed = [(spec, results.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
+    needed = [(spec, needs.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for _, part in needed for key in part})
     done = {key: r for key in keys if (r := store.load(key)) is not None}
     held = packed.Packed(runs)

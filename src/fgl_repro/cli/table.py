@@ -21,7 +21,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import run_all
-from fgl_repro.tables import artifact, latex, load, paired, report, results
+from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
 from fgl_repro.tables.request import NARROWED, Request
 
 T = TypeVar("T")
@@ -176,13 +176,13 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
     folders, launcher = request.folders_of(args), Launcher(args.launcher, args.address, args.slurm)
     paper, ok = requests[0].spec.paper, True
-    candidates = [config for wanted in requests for config in results.candidate_runs(wanted.to_run, wanted.protocol)]
+    candidates = [config for wanted in requests for config in needs.candidate_runs(wanted.to_run, wanted.protocol)]
     known = folders.store if args.fresh else folders.archive(paper, lenient=True)
     candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
     if candidates:
         ok = run_all(request.to_do(candidates, args, paper), args.jobs, folders.store, launcher).ok
         known = folders.store if args.fresh else folders.archive(paper, lenient=True)
-    found = [results.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
+    found = [needs.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
     summary = run_all(request.to_do(configs, args, paper), args.jobs, folders.store, launcher)
     if unnamed:
@@ -224,7 +224,7 @@ def _show(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(wanted.spec.paper)
     made = artifact.make(wanted.part, wanted.protocol, archive)
     if args.csv:
-        print(results.csv_text(made.content.rows), end="")
+        print(printing.csv_text(made.content.rows), end="")
         return 0
     print(made.screen)
     print(f"\n{_sources(archive)}")
@@ -251,7 +251,7 @@ def _missing(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(requests[0].spec.paper)
     configs: dict[str, Config] = {}
     for wanted in _watched(requests):
-        for config in results.runs(wanted.to_run, wanted.protocol):
+        for config in needs.runs(wanted.to_run, wanted.protocol):
             if configs.setdefault(key := key_of(config), config).runtime.curves != "all":
                 configs[key] = config
     costs, left = archive.costs, []
@@ -332,9 +332,9 @@ def _list(args: argparse.Namespace) -> int:
         rows += [plan.line(archive) for plan in plans]
     heads = ["table", "protocol", "what", "runs recorded"]
     if rows and args.csv:
-        print(results.csv_text([dict(zip(heads, row, strict=True)) for row in rows]), end="")
+        print(printing.csv_text([dict(zip(heads, row, strict=True)) for row in rows]), end="")
     elif rows:
-        print(results.grid_text(heads, rows, numbers_from=3))
+        print(printing.grid_text(heads, rows, numbers_from=3))
     for error in refused:
         print(f"fgl-table: {sentence(error)}", file=sys.stderr)
     return 2 if refused else 0

@@ -10,7 +10,7 @@ from typing import Any
 from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
-from fgl_repro.tables import artifact, results
+from fgl_repro.tables import artifact, needs, results
 
 Watched = Callable[[list[Any]], Iterable[Any]]
 
@@ -22,7 +22,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     wanted = request.one(args)
     spec, folders = wanted.part, request.folders_of(args)
     archive = folders.archive(spec.paper)
-    configs, _ = results.chosen_runs(spec, wanted.protocol, archive)
+    configs, _ = needs.chosen_runs(spec, wanted.protocol, archive)
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]

@@ -12,7 +12,8 @@ from fgl_repro.core import registry
 from fgl_repro.core.files import write_atomic
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.results import Grid, csv_text, seed_range
+from fgl_repro.tables.printing import csv_text, seed_range
+from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import added_lines
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.printing import grid_text
 
 MEANINGS = {
     # where a number stands

@@ -12,8 +12,9 @@ from fgl_repro.data.catalog import NAMES, facts, rebuilds
 from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
+from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUND_NAMES, Grid, Stat, columns_of, decimal, grid_text, number, row_gap, signed
+from fgl_repro.tables.results import ROUND_NAMES, Grid, Stat, row_gap
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,

@@ -17,7 +17,7 @@ import pandas as pd
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables import compare, printing, reference, results
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place, spelled
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.paired import ENOUGH, gap
@@ -154,7 +154,7 @@ def _cell(table: Grid, marks: Marks, cell: Cell) -> str:
     found = table.results[cell]
     stat = found.at(table.selection)
     if stat is None:
-        return results.cell_text(found, table.selection, "percent") or "--"
+        return printing.cell_text(found, table.selection, "percent") or "--"
     mean, std = _parts(stat, table.spec.format_of(cell.panel))
     mean = f"\\textbf{{{mean}}}" if cell in marks.best else f"\\underline{{{mean}}}" if cell in marks.second else mean
     signs = "*" * (cell in marks.starred) + (f"({stat.n})" if stat.n < found.wanted else "")
@@ -163,7 +163,7 @@ def _cell(table: Grid, marks: Marks, cell: Cell) -> str:
 
 def _parts(stat: Stat, form: str) -> tuple[str, str]:
     """Mean and std as they are set."""
-    mean, _, std = results.number(stat, form).replace(" (", " ± ").rstrip(")").partition(" ± ")
+    mean, _, std = printing.number(stat, form).replace(" (", " ± ").rstrip(")").partition(" ± ")
     return mean, f" {{\\scriptsize $\\pm$ {std}}}" if std else ""
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 from fgl_repro.tables import compare, reference
 from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.results import Grid, Stat, columns_of, decimal, grid_text, number, signed
+from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
+from fgl_repro.tables.results import Grid, Stat
 from fgl_repro.tables.verdict import LEVEL
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
+from fgl_repro.tables.printing import csv_text, decimal, grid_text
 from fgl_repro.tables.request import Request
-from fgl_repro.tables.results import SELECTION_OF, csv_text, decimal, grid_text, round_name
+from fgl_repro.tables.results import SELECTION_OF, round_name
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fgl_repro.tables.artifact import Content
+from fgl_repro.tables.printing import decimal
 from fgl_repro.tables.reference import SUSPECT, Reference
-from fgl_repro.tables.results import Stat, decimal
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.verdict import DIFFERS, LEAST, NOTHING, REPRODUCED, WITHIN, Evidence, evidence, verdicts
 
 ROUNDING = 12**-0.5

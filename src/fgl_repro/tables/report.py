@@ -13,11 +13,12 @@ from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import on_cpus
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import agreement, compare, reference, results, verdict
+from fgl_repro.tables import agreement, compare, needs, reference, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.entries import Cell, Panel, Row
-from fgl_repro.tables.results import ROUND_NAMES, Grid, grid_text
+from fgl_repro.tables.printing import grid_text
+from fgl_repro.tables.results import ROUND_NAMES, Grid
 from fgl_repro.tables.spec import TableSpec
 
 CORES = 2
@@ -311,7 +312,7 @@ def _time(filled: Sequence[Grid], source: Source) -> str:
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}
     configs: dict[str, dict[str, Any]] = {}
     for table in filled:
-        needed = results.needed(table.spec, table.protocol, source)
+        needed = needs.needed(table.spec, table.protocol, source)
         configs |= {key: science(config) for key, config in needed.items()}
         groups.setdefault((table.protocol, frozenset(needed)), []).append(table.spec.table)
     body = []

@@ -6,24 +6,20 @@ the two a table prints.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from tabulate import tabulate
 
-from fgl_repro.config import Config, key_of, keys_of, override, read, science
+from fgl_repro.config import science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
-from fgl_repro.runs import tuning
 from fgl_repro.runs.record import DIVERGED, Record, on_cpus
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import reference
+from fgl_repro.tables import needs, reference
 from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.spec import TableSpec
 
@@ -158,17 +154,11 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
     return None if value is None else float(value)
 
 
-def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
-    """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
-    choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
-    return (keys_of(choice.config, spec.seeds) if choice else []), choice
-
-
 def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
     """Fill one cell from the records of its seeds."""
     if not cell.fits:
         return Result(None, None, len(spec.seeds), "no data", "", ())
-    keys, choice = chosen_keys(spec, cell, protocol, source)
+    keys, choice = needs.chosen_keys(spec, cell, protocol, source)
     if choice is None:
         return Result(None, None, len(spec.seeds), "untuned", "", ())
     found = [(key, record) for key in keys if (record := source.load(key)) is not None]
@@ -207,7 +197,7 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
         return fill(spec.whole, protocol, source).narrowed(spec)
     if not (spec.rows and spec.panels):
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
-    _compose(spec, protocol)
+    needs.compose(spec, protocol)
     example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
     rules = (_fitted(spec, example.fitted), example.redraw, example.selected_by == "test")
@@ -226,108 +216,6 @@ def tally(table: Grid) -> tuple[int, int]:
     return sum(found.status == "complete" for found in table.results.values()), len(table.results)
 
 
-def _compose(spec: TableSpec, protocol: str) -> None:
-    """Compose all options that the table needs in one go."""
-    named = {
-        "dataset": spec.datasets,
-        "partitioner": [spec.partitioner],
-        "setting": [panel.setting for panel in spec.panels],
-        "protocol": [protocol],
-        "model": [spec.model, *(row.model for row in spec.rows), *(panel.model for panel in spec.panels)],
-        "method": [row.method for row in spec.rows],
-    }
-    read((group, name) for group, names in named.items() for name in names if name)
-
-
-def firsts(spec: TableSpec, protocol: str) -> list[Config]:
-    """The first run of every cell at hand, before tuning."""
-    _compose(spec, protocol)
-    return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
-
-
-def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
-    """The runs of a cell."""
-    return [override(config, {"seed": seed}) for seed in spec.seeds]
-
-
-def runs(spec: TableSpec, protocol: str) -> list[Config]:
-    """Every run of the table before tuning; panels that share a world name the same run more than once."""
-    return [run for config in firsts(spec, protocol) for run in _at_seeds(config, spec)]
-
-
-def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
-    """First phase of a tuned table; empty otherwise."""
-    return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
-
-
-def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
-    """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
-    found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
-    known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
-    return known, found.count(None) * len(spec.seeds)
-
-
-def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
-    """Every run a table rests on that can be named yet, candidates included: its key, and its config at some seed."""
-    configs = firsts(spec, protocol)
-    found = {key_of(run): run for config in configs for run in tuning.candidates(config)}
-    for config in configs:
-        if (chosen := tuning.choose(config, source)) is not None:
-            found |= dict.fromkeys(keys_of(chosen, spec.seeds), chosen)
-    return found
-
-
-# --- output -----------------------------------------------------------------------------------------------------------
-
-
-def number(value: Stat | None, form: str) -> str:
-    """``86.01 ± 1.18`` (percent), ``0.5442 ± 0.0146`` (error), ``0.8601 (0.0118)`` (fraction); blank for nothing."""
-    if value is None:
-        return ""
-    scale, digits = (100, 2) if form == "percent" else (1, 4)
-    mean, std = f"{scale * value.mean:.{digits}f}", f"{scale * (value.std or 0.0):.{digits}f}"
-    if value.std is None:
-        return mean
-    return f"{mean} ({std})" if form == "fraction" else f"{mean} ± {std}"
-
-
-def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> str:
-    """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none.
-
-    Args:
-        costs: Whether it also tells what the missing seeds would take.
-    """
-    if found.status in NO_RESULT:
-        return NO_RESULT[found.status]
-    if found.status == "empty":
-        return "no rows"
-    value = found.at(selection)
-    text = number(value, form)
-    counts = ", ".join(filter(None, (f"{value.n} of {found.wanted}" if value else "", found.lost)))
-    few = f"[{counts}]" if value is not None and value.n < found.wanted else ""
-    return " ".join(filter(None, (text, few, found.to_run if costs else "")))
-
-
-def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """CSV with unix line ends, so that the same numbers are the same bytes everywhere; columns as in the first row."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def decimal(value: float | None, digits: int) -> str:
-    """A number of a CSV, blank for None."""
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-def columns_of(value: Stat | None, digits: int, *names: str) -> dict[str, Any]:
-    """Mean, std and count of seeds as columns of a CSV that have these names; a third name may be left out."""
-    parts = ("", "", 0) if value is None else (decimal(value.mean, digits), decimal(value.std, digits), value.n)
-    return dict(zip(names, parts, strict=False))
-
-
 def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
     """The first row minus the second, ours or (``paper``) printed; None where one of them has no number.
 
@@ -341,22 +229,3 @@ def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: i
     if more is None or less is None:
         return None
     return 100 * (more.mean - less.mean) / ((less.mean if table.spec.kind_of(panel).error else 0) or 1)
-
-
-def signed(value: float | None) -> str:
-    """Points with their sign, blank for None."""
-    return "" if value is None else f"{value:+.2f}"
-
-
-def seed_range(counts: Iterable[int]) -> str:
-    """Over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
-    ran = {int(count) for count in counts} - {0}
-    if len(ran) < 2:
-        return f"{max(ran, default=0)} seed{'' if ran == {1} else 's'}"
-    return f"{min(ran)} to {max(ran)} seeds"
-
-
-def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
-    """A markdown table, aligned so that it also reads well as plain text."""
-    align = ["left" if i < numbers_from else "right" for i in range(len(heads))]
-    return tabulate(rows, heads, tablefmt="pipe", colalign=align, disable_numparse=True)

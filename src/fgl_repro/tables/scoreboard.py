@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from fgl_repro.tables import compare
 from fgl_repro.tables.load import load, papers
+from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.published import Published, Words
-from fgl_repro.tables.results import grid_text
 
 CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 

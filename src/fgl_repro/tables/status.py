@@ -9,7 +9,7 @@ from typing import Any
 from fgl_repro.config import Config, key_of, keys_of, override
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive
-from fgl_repro.tables import results
+from fgl_repro.tables import needs
 from fgl_repro.tables.spec import TableSpec
 
 Keys = dict[str, str]
@@ -54,7 +54,7 @@ def plan(spec: TableSpec, protocol: str) -> Plan:
     """Name the runs of a table."""
     runs: Keys = {}
     tuned = []
-    for config in results.firsts(spec, protocol):
+    for config in needs.firsts(spec, protocol):
         if listed := tuning.choices(config):
             tuned.append([(key_of(choice.config), _of_cell(config, choice.overrides, spec)) for choice in listed])
         else:

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from fgl_repro.config import yaml_files
 from fgl_repro.core import registry
-from fgl_repro.tables.results import grid_text
+from fgl_repro.tables.printing import grid_text
 
 GREEK = {
     **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ"},

@@ -13,7 +13,8 @@ from fgl_repro.tables import compare, leaderboard, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import gaps
-from fgl_repro.tables.results import Grid, cell_text, columns_of, csv_text, grid_text, row_gap, signed
+from fgl_repro.tables.printing import cell_text, columns_of, csv_text, grid_text, signed
+from fgl_repro.tables.results import Grid, row_gap
 from fgl_repro.tables.spec import TableSpec
 
 TELLS_ERRORS = True

@@ -13,7 +13,7 @@ from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.kinds.curves import curve
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import columns_of, decimal
+from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 

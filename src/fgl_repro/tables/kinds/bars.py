@@ -13,7 +13,8 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import accuracy
-from fgl_repro.tables.results import Grid, grid_text
+from fgl_repro.tables.printing import grid_text
+from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

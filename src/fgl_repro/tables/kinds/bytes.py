@@ -9,7 +9,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.results import columns_of, decimal
+from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 DIRECTIONS = ("up", "down")

@@ -19,7 +19,8 @@ from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.kinds.one_client import Counts, counted
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import SELECTION_OF, Stat, columns_of, grid_text, signed
+from fgl_repro.tables.printing import columns_of, grid_text, signed
+from fgl_repro.tables.results import SELECTION_OF, Stat
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

@@ -16,11 +16,13 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Source
+from fgl_repro.tables import needs
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place
+from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.remembered import remembered, version_of_code
-from fgl_repro.tables.results import Stat, grid_text
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ def without_curves(spec: TableSpec, runs: int) -> list[str]:
 
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Record]:
     """The finished runs of a cell, in the order of seeds."""
-    keys, _ = tables.chosen_keys(spec, cell, protocol, source)
+    keys, _ = needs.chosen_keys(spec, cell, protocol, source)
     return [record for key in keys if (record := source.load(key)) is not None]
 
 

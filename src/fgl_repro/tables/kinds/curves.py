@@ -20,7 +20,8 @@ from fgl_repro.tables.entries import Cell, Panel, place, spelled
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import told
-from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
+from fgl_repro.tables.printing import columns_of, decimal, grid_text
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import columns_of, decimal, grid_text
+from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 GRAPHS = ("mended", "original")

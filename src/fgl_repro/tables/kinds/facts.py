@@ -21,7 +21,8 @@ from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import Stat, columns_of, decimal
+from fgl_repro.tables.printing import columns_of, decimal
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common, costs
-from fgl_repro.tables.results import Stat, columns_of, decimal, grid_text
+from fgl_repro.tables.printing import columns_of, decimal, grid_text
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import line_of, rows_by_line
 

@@ -16,7 +16,8 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import SELECTION_OF, decimal, grid_text
+from fgl_repro.tables.printing import decimal, grid_text
+from fgl_repro.tables.results import SELECTION_OF
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

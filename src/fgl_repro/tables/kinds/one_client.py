@@ -18,7 +18,8 @@ from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import SELECTION_OF, columns_of, decimal
+from fgl_repro.tables.printing import columns_of, decimal
+from fgl_repro.tables.results import SELECTION_OF
 from fgl_repro.tables.spec import TableSpec
 
 METRICS = ("f1_class", "recall", "precision")

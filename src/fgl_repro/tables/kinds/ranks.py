@@ -23,7 +23,8 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import SELECTION_OF, decimal, grid_text, round_name
+from fgl_repro.tables.printing import decimal, grid_text
+from fgl_repro.tables.results import SELECTION_OF, round_name
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

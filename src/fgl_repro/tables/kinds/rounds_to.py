@@ -16,7 +16,8 @@ from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.printed_pairs import Pair
-from fgl_repro.tables.results import Stat, columns_of, decimal
+from fgl_repro.tables.printing import columns_of, decimal
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 ROUNDS, COST = "rounds_to_reach_0.8", "communication_cost_to_reach_0.8"

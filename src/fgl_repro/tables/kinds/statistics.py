@@ -15,7 +15,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.results import decimal, grid_text
+from fgl_repro.tables.printing import decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 QUANTITIES = ("nodes", "edges", "features", "classes")

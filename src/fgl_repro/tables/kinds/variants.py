@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from fgl_repro.runs.store import Source
-from fgl_repro.tables import compare, reference, results
+from fgl_repro.tables import compare, printing, reference, results
 from fgl_repro.tables.agreement import difference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, place
-from fgl_repro.tables.results import ROUND_NAMES, Stat, cell_text, columns_of, decimal, grid_text
+from fgl_repro.tables.printing import cell_text, columns_of, decimal, grid_text
+from fgl_repro.tables.results import ROUND_NAMES, Stat
 from fgl_repro.tables.spec import TableSpec
 
 TELLS_ERRORS = True
@@ -39,7 +40,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 gaps.setdefault((cell.panel, cell.row.id), []).append(abs(gap))
         rows.append(row | {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted})
         form = spec.format_of(cell.panel)
-        texts[cell] = results.number(printed, form), cell_text(found, table.selection, form, costs=True)
+        texts[cell] = printing.number(printed, form), cell_text(found, table.selection, form, costs=True)
     blocks = [f"At the {table.round_name(table.selection)}; the last line of a grid is the mean distance from print."]
     for panel in spec.panels:
         lines: list[list[object]] = []

@@ -1,0 +1,66 @@
+"""The runs that a table needs: before tuning, its candidates, and those it prints once tuning has chosen."""
+
+from __future__ import annotations
+
+from fgl_repro.config import Config, key_of, keys_of, override, read
+from fgl_repro.runs import tuning
+from fgl_repro.runs.store import Source
+from fgl_repro.tables.entries import Cell
+from fgl_repro.tables.spec import TableSpec
+
+
+def compose(spec: TableSpec, protocol: str) -> None:
+    """Compose all options that the table needs in one go."""
+    named = {
+        "dataset": spec.datasets,
+        "partitioner": [spec.partitioner],
+        "setting": [panel.setting for panel in spec.panels],
+        "protocol": [protocol],
+        "model": [spec.model, *(row.model for row in spec.rows), *(panel.model for panel in spec.panels)],
+        "method": [row.method for row in spec.rows],
+    }
+    read((group, name) for group, names in named.items() for name in names if name)
+
+
+def firsts(spec: TableSpec, protocol: str) -> list[Config]:
+    """The first run of every cell at hand, before tuning."""
+    compose(spec, protocol)
+    return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
+
+
+def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
+    """The runs of a cell."""
+    return [override(config, {"seed": seed}) for seed in spec.seeds]
+
+
+def runs(spec: TableSpec, protocol: str) -> list[Config]:
+    """Every run of the table before tuning; panels that share a world name the same run more than once."""
+    return [run for config in firsts(spec, protocol) for run in _at_seeds(config, spec)]
+
+
+def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
+    """First phase of a tuned table; empty otherwise."""
+    return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
+
+
+def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
+    """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
+    choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
+    return (keys_of(choice.config, spec.seeds) if choice else []), choice
+
+
+def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
+    """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
+    found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
+    known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
+    return known, found.count(None) * len(spec.seeds)
+
+
+def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
+    """Every run a table rests on that can be named yet, candidates included: its key, and its config at some seed."""
+    configs = firsts(spec, protocol)
+    found = {key_of(run): run for config in configs for run in tuning.candidates(config)}
+    for config in configs:
+        if (chosen := tuning.choose(config, source)) is not None:
+            found |= dict.fromkeys(keys_of(chosen, spec.seeds), chosen)
+    return found

@@ -105,6 +105,20 @@ def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:
     assert len(found.phases["fine_tuning"]["loss"]) == 4, "one best check and three without gain"
 
 
+@pytest.mark.parametrize(("asked", "taken"), [(1, [1]), (5, [5]), (6, [7]), (12, [7, 6])])
+def test_fewer_epochs_than_lie_between_checks_are_all_there_are(
+    toy_graph: Graph, monkeypatch: pytest.MonkeyPatch, asked: int, taken: list[int]
+) -> None:
+    seen: list[int] = []
+    steps = FineTuning._steps
+    monkeypatch.setattr(FineTuning, "_steps", lambda self, n, going: seen.append(n) or steps(self, n, going))
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    rules = TUNED | {"protocol.check_every": 6, "protocol.fine_tuning": asked}
+    clients = make_clients(world, make_config("local", "paper", **rules))
+    run_phases(fine_tuning(clients, objective, 0.01), 3, Ledger(), None)
+    assert seen == taken
+
+
 def of_numbers(base: float, **changes: object) -> tuple[Clients, Params]:
     """Clients whose graphs have numbers of about ``base``, a training that fine-tunes, and tensors to begin with."""
     some = worlds.graph_set(numbers=True)

@@ -24,6 +24,8 @@ S = TypeVar("S", bound=Step)
 class Stage(Generic[S]):
     """Training with checks: ``every`` epochs between two of them, one more before the first (O-pFGL's loop).
 
+    Where fewer epochs are asked for than that, there is one check, after all of them.
+
     A client is done after ``patience`` checks without a better validation accuracy, or a smaller error (a tie is none
     better). A score that is no finite number is never better: such a client keeps what it began with. The curve is the
     mean of the clients' best scores so far, of those that have a finite one, errors as they are measured.
@@ -48,6 +50,7 @@ class Stage(Generic[S]):
     ) -> None:
         self.clients, self.params, self.steps, self.loss = clients, params, steps, loss
         self.optimisers, self.every, self.patience = optimisers, every, patience
+        self.before_first = every + 1
         self.best = {name: value.clone() for name, value in self._each().items()}
         self.score, self.waited = np.full(clients.count, -np.inf), np.zeros(clients.count, dtype=int)
         self._home = clients.trained
@@ -59,13 +62,16 @@ class Stage(Generic[S]):
 
     def phase(self, name: str, epochs: int) -> Phase:
         """The stage as a phase of at most so many epochs; a round of it ends with a check."""
+        if epochs < self.every:
+            self.before_first = epochs
         return Phase(name, max(epochs // self.every, 1), self.turn)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """The epochs up to a check, and the check."""
         clients, at = self.clients, self.clients.index
         at_work = going[at]
-        loss = descend(self.steps(self.every + (number == 0), at_work), self.loss, self.optimisers)
+        epochs = self.every if number else self.before_first
+        loss = descend(self.steps(epochs, at_work), self.loss, self.optimisers)
         now = self._each()
         with torch.no_grad():
             right = self.scores(clients.trained | now)

@@ -21,6 +21,11 @@ from support.helpers import composed
             "method=local model=fleet setting=plain protocol.judged=crosswise",
             "clients of model=fleet cannot: set protocol.judged=own.",
         ),
+        (
+            "setting=new_client partitioner=overlap partitioner.clients=9",
+            "setting=new_client is for clients that share no nodes, which those of partitioner=overlap do",
+        ),
+        ("setting=imbalance partitioner=overlap partitioner.clients=10", "setting=imbalance is for clients that share"),
         ("setting=global_graph protocol.selected_by=test", "has none of: set protocol.selected_by=validation."),
         ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),

@@ -55,6 +55,16 @@ def test_a_common_step_has_no_turns(world: World) -> None:
     federate(make_config("fedgnn", "weights", **shared), world, CPU)
 
 
+def test_links_that_a_client_holds_back_come_to_it_from_nobody(toy_graph: Graph) -> None:
+    world = worlds.build("links", toy_graph, "overlap", 5, validation=0.1, test=0.2)
+    assert world.links is not None
+    held = np.concatenate([part.nodes[:, part.linked] for part in vars(world.links).values()], axis=1)
+    others = {(a, b) for a, b in world.graph.node[np.stack(world.graph.adjacency.nonzero())].T}
+    assert any((a, b) in others for a, b in world.graph.node[held].T), "some client has one of them"
+    graph, own = widened(world.graph)
+    assert graph.adjacency[own[held[0]], own[held[1]]].sum() == 0
+
+
 def test_fedgnn_sees_what_others_hold_of_shared_nodes(shared: World, world: World) -> None:
     (wider, own_nodes), graph = widened(shared.graph), shared.graph
     held = {(graph.node[i], graph.node[j]) for i, j in zip(*graph.adjacency.nonzero(), strict=True)}

@@ -159,7 +159,12 @@ def check(config: Config) -> Config:
             f"model=fleet cannot carry method={method.name}: its clients have different architectures, "
             "whose weights no server can mix."
         )
-    probes = config.setting.probes
+    probes, parts = config.setting.probes, config.partitioner
+    if config.setting.apart and parts.overlapping:
+        raise UserError(
+            f"setting={config.setting.option_name} is for clients that share no nodes, which those of "
+            f"partitioner={parts.name} do: choose another partitioner, or setting=plain."
+        )
     if model.name == "fleet" and not {"new_client", "global_graph"}.isdisjoint(probes):
         raise UserError("model=fleet is for what clients are tested on of their own: choose setting=plain.")
     if model.name == "fleet" and config.protocol.judged == "crosswise":

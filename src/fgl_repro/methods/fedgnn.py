@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 def widened(union: UnionGraph) -> tuple[UnionGraph, np.ndarray]:
     """Every client's own nodes and their neighbours, with all edges among them that some client holds.
 
-    Only edges inside some client's graph are known, so clients that share no node gain nothing.
+    Only edges inside some client's graph are known, so clients that share no node gain nothing. A link that a client
+    holds back to be predicted is not, though others may have it.
 
     Returns:
         That graph, and its union nodes that are client k's own, in the order of ``union``, int64 ``[N]``.
@@ -53,6 +54,7 @@ def widened(union: UnionGraph) -> tuple[UnionGraph, np.ndarray]:
     size, held = union.base.num_nodes, union.adjacency.tocoo()
     known = sp.csr_matrix((held.data, (union.node[held.row], union.node[held.col])), shape=(size, size))
     known.data[:] = 1  # an edge that several clients hold is one edge
+    known = sp.csr_matrix(known.multiply(union.base.adjacency))
     return surrounded(union, known, 1)
 
 

@@ -24,6 +24,7 @@ class Setting(Option):
     Attributes:
         units: What it can hold: ``node`` for those of one graph, ``graph`` where there are many without links.
         probes: Names of what ``build`` probes.
+        apart: Whether it is for clients that share no nodes alone.
         focus: The probe that a person wants to see first.
     """
 
@@ -31,6 +32,7 @@ class Setting(Option):
     named: ClassVar[str] = "world"
     probes: ClassVar[tuple[str, ...]] = ("seen_graph",)
     units: ClassVar[tuple[str, ...]] = ("node",)
+    apart: ClassVar[bool] = False
 
     focus: str = how("seen_graph")
 

@@ -53,6 +53,7 @@ class ClosedSet(NewNodes):
 
     name: ClassVar[str] = "closed_set"
     probes: ClassVar[tuple[str, ...]] = ("seen_graph", "unseen_node", "missing_class", "new_client")
+    apart: ClassVar[bool] = True  # or others would have trained on the new client's nodes
     recorded: ClassVar[Mapping[str, Any]] = {"crop": 0.0}
 
     @property

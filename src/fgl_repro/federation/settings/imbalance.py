@@ -47,6 +47,7 @@ class Imbalance(NoNewNodes):
         *("seen_graph", "head_degree", "tail_degree"),
         *("target_head_degree", "target_tail_degree"),
     )
+    apart: ClassVar[bool] = True  # or what one client drops, others would lose, too
 
     target: int = added(0)
     rate: int = added(0)

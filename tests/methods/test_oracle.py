@@ -39,3 +39,21 @@ def test_test_nodes_are_met_in_the_graph_that_the_variant_names(toy_graph: Graph
     met = {v: make_clients(world, make_config("oracle", v)).world.probes[0].graph for v in ("whole", "clients")}
     assert met["whole"].num_nodes == 3 * toy_graph.num_nodes
     assert met["clients"] is world.graph
+
+
+@pytest.mark.parametrize("variant", ["whole", "clients"])
+def test_accuracies_are_weighted_by_the_clients_own_nodes(world: World, variant: str) -> None:
+    _, found, _ = federate(make_config("oracle", variant, **{"protocol.average": "nodes"}), world, CPU)
+    tested = found["seen_graph"]["last"]
+    expected = np.average(tested["clients"], weights=np.diff(world.graph.ptr))
+    assert tested["accuracy"] == tested["nodes_mean"] == pytest.approx(expected)
+    assert expected != pytest.approx(tested["clients_mean"])
+
+
+@pytest.mark.parametrize("variant", ["whole", "clients"])
+def test_one_model_answers_for_all_on_the_global_graph(toy_graph: Graph, variant: str) -> None:
+    world = worlds.build("global_graph", toy_graph, "metis", 3)
+    _, found, _ = federate(make_config("oracle", variant), world, CPU)
+    tested = found["global_graph"]["last"]
+    assert len(set(tested["clients"])) == 1
+    assert tested["counts"] == world.probes[0].counts.sum(1).tolist()

@@ -107,6 +107,7 @@ class Probe:
         average: ``pooled`` over rows, plain mean over ``clients``, or their mean weighted by ``nodes``, all of theirs.
         histogram: Whether it is also told how often each class is predicted.
         by_class: Whether it is also told which class was predicted for which.
+        nodes: Nodes of each client that the average weighs by, int64 ``[K]``; None: those in ``graph``.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Probe:
     average: Average = "pooled"
     histogram: bool = False
     by_class: bool = False
+    nodes: np.ndarray | None = None
 
     @property
     def counts(self) -> np.ndarray:

@@ -131,7 +131,7 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         np.add.at(confusion, (owner, labels, predicted), 1)
         out["confusion"] = confusion.tolist()
     if probe.average == "nodes":
-        weight = np.diff(probe.graph.ptr) * (counts > 0)
+        weight = (np.diff(probe.graph.ptr) if probe.nodes is None else probe.nodes) * (counts > 0)
         out["nodes_mean"] = _mean([c or 0.0 for c in clients], weight)
         out["f1"] = _mean(macro_f1(probe, predicted).mean(1), weight)
     return {"accuracy": out[PRINTED[probe.average]], **out}

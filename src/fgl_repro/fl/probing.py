@@ -125,11 +125,14 @@ class Prober:
         return [(probes, rows, self._view(probes[0].graph, rows)) for probes, rows in groups]
 
     def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once."""
+        """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once.
+
+        Where one model answers for all of them, it is given every copy.
+        """
         inputs = self.clients.inputs
         if graph is inputs.world.graph:
             return inputs.evaluation_view(rows)
-        if graph.block is not None:
+        if graph.block is not None and self.clients.count == graph.num_clients:
             graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
         return inputs.elsewhere(graph, rows)
 

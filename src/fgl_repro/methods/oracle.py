@@ -44,7 +44,10 @@ class Oracle(Method[None]):
         if self.variant == "whole":
             copies = UnionGraph.induced(base, [everything] * world.num_clients)
             owned = [copies.ptr[p.graph.owner[p.rows]] + p.graph.node[p.rows] for p in probes]
-            probes = tuple(replace(p, graph=copies, rows=rows) for p, rows in zip(probes, owned, strict=True))
+            probes = tuple(
+                replace(p, graph=copies, rows=rows, nodes=np.diff(p.graph.ptr))
+                for p, rows in zip(probes, owned, strict=True)
+            )
         validation = replace(world.validation, graph=whole, rows=np.unique(nodes[world.validation.rows]))
         train = np.unique(nodes[world.train])
         joint = replace(world, graph=whole, train=train, validation=validation, probes=probes)

@@ -7,12 +7,15 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
+from fgl_repro.core.errors import UserError
+from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
 from fgl_repro.fl import metrics
 from fgl_repro.runs.execute import federate
 from support import worlds
-from support.runs import make_config
+from support.runs import config_of_graphs, make_config
 
 CPU = torch.device("cpu")
 
@@ -135,3 +138,19 @@ def test_accuracy_and_f1_weighted_by_all_nodes_of_a_client(toy_graph: Graph) -> 
     assert found["accuracy"] == found["nodes_mean"] == pytest.approx((30 * 4 / 5 + 8 * 2 / 4) / 38)
     assert found["f1"] == pytest.approx((30 * f1(slice(0, 5)) + 8 * f1(slice(5, 9))) / 38)
     assert found["clients_mean"] == pytest.approx((4 / 5 + 2 / 4) / 2)
+
+
+def test_errors_of_numbers_are_weighted_by_nodes_and_have_no_f1() -> None:
+    world = worlds.of_graphs(worlds.graph_set(numbers=True))
+    weighted = config_of_graphs("local", "paper", **{"protocol.average": "nodes"})
+    _, found, _ = federate(weighted, world, CPU)
+    tested = found["seen_graph"]["last"]
+    expected = np.average(tested["clients"], weights=np.diff(world.graph.ptr))
+    assert tested["accuracy"] == tested["nodes_mean"] == pytest.approx(expected)
+    assert "f1" not in tested
+
+
+def test_numbers_are_not_taken_for_one_another_as_classes_are() -> None:
+    parts, split = option("partitioner", "environment")(3, 15), Split((4 / 6, 1 / 6, 1 / 6), 0, "partitioner")
+    with pytest.raises(UserError, match="by_class=true is for classes, and of graphs numbers are predicted: set it"):
+        option("setting", "plain")(by_class=True).build(worlds.graph_set(numbers=True), parts, split)

@@ -98,8 +98,8 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
         one. Fractions; None where no row exists. Where numbers are predicted, mean absolute errors in place of all
         these, without a ``macro``, and ``metric`` says so. If asked for, ``predicted``: rows predicted as each class,
         by client, and ``confusion``: rows by client, class and predicted class.
-        Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies, and ``f1``, that of
-        their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
+        Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies and, of classes, ``f1``,
+        that of their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
     """
     labels, owner = probe.graph.labels[probe.rows], probe.graph.owner[probe.rows]
     targets = getattr(probe.graph.base, "targets", None)
@@ -133,7 +133,7 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
     if probe.average == "nodes":
         weight = (np.diff(probe.graph.ptr) if probe.nodes is None else probe.nodes) * (counts > 0)
         out["nodes_mean"] = _mean([c or 0.0 for c in clients], weight)
-        out["f1"] = _mean(macro_f1(probe, predicted).mean(1), weight)
+        out |= {"f1": _mean(macro_f1(probe, predicted).mean(1), weight)} if targets is None else {}
     return {"accuracy": out[PRINTED[probe.average]], **out}
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import added
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
@@ -29,7 +30,15 @@ class Plain(NoNewNodes):
     by_class: bool = added(False)
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probe ``seen_graph``; every node of a part belongs to its client, isolated ones too."""
+        """Probe ``seen_graph``; every node of a part belongs to its client, isolated ones too.
+
+        Raises:
+            UserError: As any setting's, or ``by_class`` is asked for where numbers are predicted.
+        """
+        if self.by_class and getattr(graph, "targets", None) is not None:
+            raise UserError(
+                f"setting.by_class=true is for classes, and of {graph.name} numbers are predicted: set it to false."
+            )
         members = partitioner.divide(graph, partitioner.clients, split.seed)
         learned = common.training(graph, list(members.nodes), partitioner, split)
         tests = replace(common.seen_graph(learned), by_class=self.by_class)

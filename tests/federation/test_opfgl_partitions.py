@@ -142,6 +142,16 @@ def test_clusters_find_what_lies_apart() -> None:
     assert len(set(found.tolist())) == 4
 
 
+def test_published_roles_are_for_the_published_clients_alone(real_graph: Callable[..., Graph]) -> None:
+    """With a new client there is one part more, and other clients: each class at each of them has its shares."""
+    graph = real_graph("cora", "raw", "whole")
+    parts, setting = option("partitioner", "opfgl_metis")(10, "published"), option("setting", "closed_set")(hops=1)
+    found: World = setting.build(graph, parts, Split(RATIOS, PUBLISHED[0], "opfgl"))
+    train, _, _ = RATIOS
+    expected = np.floor(train * found.graph.class_counts + 1e-9)
+    assert np.array_equal(found.class_counts, expected)
+
+
 @pytest.mark.parametrize(
     ("nodes", "opfgl", "openfgl"),
     [(1, (0, 0, 1), (0, 0, 1)), (2, (0, 0, 2), (0, 1, 1)), (3, (0, 1, 2), (0, 1, 2)), (4, (0, 1, 3), (0, 2, 2)),

@@ -69,7 +69,10 @@ class Partitioner(Option):
         raise NotImplementedError(f"the partitioner {self.name} assigns nothing")
 
     def roles(self, graph: Graph) -> np.ndarray | None:
-        """Published role of each node ``[N]``, for protocols that draw roles client by client; default: none."""
+        """Published role of each node ``[N]`` where ``clients`` are all parts; default: none.
+
+        They are for protocols that draw roles client by client.
+        """
         return None
 
     def drawn_roles(self, graph: Graph, split: Split) -> np.ndarray | None:

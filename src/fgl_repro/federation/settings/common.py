@@ -52,8 +52,14 @@ class Training:
         return lacks
 
 
-def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, split: Split) -> Training:
+def training(
+    graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, split: Split, parts: int | None = None
+) -> Training:
     """Roles, training graph and missing classes for clients with ``nodes`` R_k.
+
+    Args:
+        parts: How many parts there are, those of no client among them; None: one for each client, as roles are
+            published for.
 
     Raises:
         UserError: A client has no training node.
@@ -72,7 +78,8 @@ def training(graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, sp
     elif partitioner.overlapping:
         raise UserError(f"protocol.split_source={split.source} is for clients that share no nodes: set it to stream.")
     else:
-        published = partitioner.roles(graph) if (split.seed, split.ratios) == PUBLISHED else None
+        known = parts in (None, partitioner.clients) and (split.seed, split.ratios) == PUBLISHED
+        published = partitioner.roles(graph) if known else None
         roles = split.roles_by_class(graph.labels, nodes) if published is None else published
     learned = Training(nodes, UnionGraph.induced(graph, nodes), roles)
     empty = np.flatnonzero(learned.missing.all(axis=1))

@@ -178,7 +178,7 @@ def without_rarest_class(
 ) -> tuple[Training, dict[str, object]]:
     """What the parts, the last one left out, train on when each has lost its rarest class; and facts about that."""
     nodes, removed = remove_rarest_class(graph, parts[:-1])
-    learned = training(graph, nodes, partitioner, split)
+    learned = training(graph, nodes, partitioner, split, len(parts))
     return learned, {
         "part_nodes_connected": [len(own) for own in parts],
         "removed": [list(pair) for pair in removed],

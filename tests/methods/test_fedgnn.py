@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fgl_repro.config import build
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
@@ -113,3 +114,13 @@ def test_fedgnn_looks_at_its_own_nodes_in_the_wider_graph(shared: World) -> None
         view = clients.inputs.cut(clients.views, rows)
         assert np.array_equal(view.labels.flatten()[view.slots].numpy(), shared.graph.labels[rows])
         assert view.counts.tolist() == np.bincount(shared.graph.owner[rows], minlength=5).tolist()
+
+
+def test_the_few_neighbours_that_tests_draw_are_of_the_wider_graph(shared: World) -> None:
+    config = build({"model.hidden": 8, "model.test_fanout": 2}, dataset="cora", method="fedgnn", model="graphsage")
+    clients, rows = make_clients(shared, config), shared.validation.rows
+    graph, own = widened(shared.graph)
+    wider, alone = (np.diff(union.adjacency.indptr) for union in (graph, shared.graph))
+    found = clients.validation.degree.flatten()[clients.validation.slots].numpy()  # type: ignore[attr-defined]
+    assert np.array_equal(found, wider[own[rows]])
+    assert not np.array_equal(found, alone[rows])

@@ -71,6 +71,10 @@ class WidenedInputs(Inputs):
         view: View = self.model.view(views, graph, own[rows])
         return view
 
+    def evaluation_view(self, rows: np.ndarray) -> View:
+        graph, own = self.widened()
+        return self.elsewhere(graph, own[rows]) if self.model.test_fanout else self.cut(self.views, rows)
+
 
 @dataclass
 class Gradients(Message):

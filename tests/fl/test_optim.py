@@ -77,6 +77,27 @@ def test_shared_moments_are_those_of_one_optimiser_that_moves_clients_in_turn(
         torch.testing.assert_close(value, torch.stack([own[t] for own in kept]), atol=1e-5, rtol=1e-4)
 
 
+def test_a_fleets_shared_moments_go_on_to_clients_of_the_same_architecture() -> None:
+    """Clients 0 and 2 have one tensor each, client 1 another; one of torch's Adams for each of the two."""
+    rng = torch.Generator().manual_seed(0)
+    owners = [np.array([0, 2]), np.array([1])]
+    params = {"0.w": torch.randn(2, 3, generator=rng), "1.w": torch.randn(1, 4, generator=rng)}
+    kept = {k: params[f"{c}.w"][i].clone() for c, own in enumerate(owners) for i, k in enumerate(own)}
+    optimiser = StackedAdam(params, 0.1, owners=owners).passed_on()
+    theirs = [torch.nn.Parameter(kept[c].clone()) for c in (0, 1)]
+    adams = [torch.optim.Adam([one], lr=0.1) for one in theirs]
+    for k in (0, 1, 2, 2, 0, 1):
+        grads = [torch.randn(value.shape, generator=rng) for value in params.values()]
+        optimiser.step(grads, np.arange(3) == k)
+        c = k % 2
+        theirs[c].data.copy_(kept[k])
+        theirs[c].grad = grads[c][k // 2].clone()
+        adams[c].step()
+        kept[k] = theirs[c].detach().clone()
+    for k, value in kept.items():
+        torch.testing.assert_close(params[f"{k % 2}.w"][k // 2], value)
+
+
 @given(SCHEDULES)
 @settings(max_examples=25, deadline=None)
 def test_adam_is_k_adams_that_may_rest(schedule: list[list[bool]]) -> None:

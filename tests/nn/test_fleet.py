@@ -126,3 +126,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(world: World) -> None:
         config_of("local", [""])
     with pytest.raises(UserError, match="4 architectures: give partitioner"):
         federate(config_of("local", ["sgc"] * 4), world, CPU)
+
+
+def test_a_member_draws_no_neighbours() -> None:
+    for text in ("sage fanout=3", "gat"), ("graphsage test_fanout=2",):
+        with pytest.raises(UserError, match=r"clients of a fleet look at all neighbours: leave (test_)?fanout out"):
+            config_of("local", list(text))

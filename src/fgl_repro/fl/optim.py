@@ -55,12 +55,15 @@ class Optimiser(ABC):
         self.lr, self.weight_decay = lr, weight_decay
         self.buffers = [[torch.zeros_like(p) for p in self.params] for _ in range(buffers)]
         self.counts = [torch.zeros((), device=p.device) for p in self.params]
-        self.clients = self.params[0].shape[0]
-        self.owners = owners or [np.arange(self.clients)] * len(self.params)
+        self.owners = owners or [np.arange(self.params[0].shape[0])] * len(self.params)
+        self.clients = 1 + max(int(own[-1]) for own in self.owners)
         self._ragged = self._passed_on = False
 
     def passed_on(self) -> Optimiser:
-        """This optimiser, before its first step, as one for all: what it remembers of a client goes on to the next."""
+        """This optimiser, before its first step, as one for all: what it remembers of a client goes on to the next.
+
+        In a fleet it goes on to the next client with such tensors.
+        """
         self.buffers = [[buffer[:1].clone() for buffer in kind] for kind in self.buffers]
         self._passed_on = True
         return self
@@ -84,8 +87,10 @@ class Optimiser(ABC):
         with torch.no_grad():
             if self._passed_on:
                 for k in (k for k in range(self.clients) if active is None or active[k]):
-                    params, own = ([tensor[k : k + 1] for tensor in tensors] for tensors in (self.params, grads))
-                    self._move(params, own, self.buffers, self.counts)
+                    held = [(t, i) for t, own in enumerate(self.owners) for i in np.flatnonzero(own == k)]
+                    params, steps = ([tensors[t][i : i + 1] for t, i in held] for tensors in (self.params, grads))
+                    buffers = [[kind[t] for t, _ in held] for kind in self.buffers]
+                    self._move(params, steps, buffers, [self.counts[t] for t, _ in held])
                 return
             if not self._ragged:
                 self._move(self.params, grads, self.buffers, self.counts)

@@ -186,6 +186,11 @@ class Fleet(Architecture):
             built: Architecture = kind(**{key: converted(kind, key, value) for key, value in pairs})
         except ValidationError as error:
             raise UserError(f"model.models has '{text}', whose values no {name} takes ({error}): mend it.") from None
+        for field_name in ("fanout", "test_fanout"):
+            if getattr(built, field_name, 0):
+                raise UserError(
+                    f"model.models has '{text}', and clients of a fleet look at all neighbours: leave {field_name} out."
+                )
         return built
 
     def build(self, num_features: int, num_classes: int) -> Model:

@@ -23,6 +23,12 @@ def test_denormals_count_as_zero() -> None:
     assert float(torch.full((8,), 1e-30).mul(1e-10).abs().max()) == 0.0
 
 
+def test_a_rate_next_to_one_keeps_the_mean() -> None:
+    out = dropout(torch.ones(1000, 1000), 0.999, torch_rng("dropout", 0))
+    assert 0 < (out != 0).float().mean().item() < 0.005
+    assert out.mean().item() == pytest.approx(1.0, abs=0.05)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.25, 0.5, 0.8])
 def test_dropout_keeps_the_mean_and_the_rate(p: float) -> None:
     x = torch.ones(400, 501)

@@ -62,6 +62,8 @@ class FedNTD(FedAvg[None]):
 
     def not_true(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
         """Not-true distillation of every row: logits ``[K, r, C]`` of both and classes ``[K, r]`` to ``[K, r]``."""
+        if student.shape[-1] == 1:  # no class is not the true one
+            return torch.zeros_like(labels, dtype=student.dtype)
         true = F.one_hot(labels, student.shape[-1]).bool()
         log_f = torch.log_softmax((student / self.tau).masked_fill(true, -torch.inf), -1)
         log_g = torch.log_softmax((teacher / self.tau).masked_fill(true, -torch.inf), -1)

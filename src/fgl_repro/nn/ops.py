@@ -12,9 +12,10 @@ def dropout(x: Tensor, p: float, rng: Generator) -> Tensor:
     """Inverted dropout with a mask drawn eight bytes at a time.
 
     A fresh ``bernoulli_`` mask is the most expensive operation of a small GCN's step. One 64-bit draw gives eight
-    elements here; p is thereby rounded to a multiple of 1/256 (exact for 0.5), and the scale uses the rounded value.
+    elements here; p is thereby rounded to a multiple of 1/256 (exact for 0.5), to 255/256 at most, and the scale uses
+    the rounded value.
     """
-    level = round(p * 256)
+    level = min(round(p * 256), 255)
     if level == 0:
         return x
     words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device)

@@ -116,6 +116,19 @@ def test_a_mean_is_of_those_alike_weighted_by_confidence(world: World) -> None:
         torch.testing.assert_close(value, clients.params[name])
 
 
+def test_a_mean_of_clients_without_edges_alone_is_plain(world: World) -> None:
+    method, clients, state = trained(world, "release")
+    with torch.no_grad():
+        sent = method.upload(clients, state)
+    sent.moments = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    for confidence, first in (([0.0, 0.0, 0.0], [0.5, 0.5]), ([0.0, 3.0, 0.0], [0.0, 1.0])):
+        sent.confidence = torch.tensor(confidence)
+        down = method.aggregate(clients, state, sent).tensors()
+        for name, theta in clients.params.items():
+            torch.testing.assert_close(down[name][0], first[0] * theta[0] + first[1] * theta[1])
+            torch.testing.assert_close(down[name][2], theta[2])
+
+
 def test_bytes_grow_with_orders_and_classes(world: World) -> None:
     method, clients, state = trained(world, "release", moments=6)
     with torch.no_grad():

@@ -185,6 +185,19 @@ def test_losses_by_hand(world: World, variant: str) -> None:
     assert impaired.targeted.numel()
 
 
+def test_strangers_without_links_are_refused(toy_graph: Graph) -> None:
+    """Client 2 has no link, of which the paper's losses and a client by itself need none."""
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    linked = sp.diags_array((world.graph.owner != 2).astype(np.float32))
+    adjacency = sp.csr_matrix(linked @ world.graph.adjacency @ linked)
+    adjacency.eliminate_zeros()
+    graph = replace(world.graph, adjacency=adjacency)
+    world = replace(world, graph=graph, validation=replace(world.validation, graph=graph), probes=())
+    with pytest.raises(UserError, match=r"Client 2 of toy has no link.*: lower partitioner\.clients.*variant=paper"):
+        begun(world, variant="release")
+    begun(world, variant="paper")
+
+
 def test_release_judges_by_strangers(world: World) -> None:
     """The release's term (6) with the draws at hand, and what the draws may be."""
     method = FedSagePlus(variant="release", hidden=0.2, num_pred=3)

@@ -17,8 +17,9 @@ Variants:
     openfgl  the port in OpenFGL: label propagation as in PyG (no self-loops, clipped to [0, 1], labels not added
              again), from P on training nodes and 0 elsewhere; degrees in and out. OpenFGL has 10 moments and 0.5.
 
-Known differences: G_j is one number a client either way. Features are not propagated beforehand (the code's GAMLP); any
-model does. What is judged is the protocol's to say: the code judges the mean after it came down, OpenFGL before.
+Known differences: G_j is one number a client either way, 0 without edges; a mean of such clients alone, which the code
+leaves undefined, is plain. Features are not propagated beforehand (the code's GAMLP); any model does. What is judged is
+the protocol's to say: the code judges the mean after it came down, OpenFGL before.
 O-pFGL's printed row for Cora is that of models after fewer local steps than validation takes: results/opfgl/notes.
 """
 
@@ -162,6 +163,7 @@ class FedGTA(FedAvg[State]):
         alike = cosine(upload.moments) > self.threshold
         alike.fill_diagonal_(True)  # rounding aside, so it is
         weight = alike * upload.confidence
+        weight = torch.where(weight.any(1, keepdim=True), weight, alike)
         state.accepted.append(alike.sum(1).float().mean())
         return Weights(mix(upload.weights, weight / weight.sum(1, keepdim=True)))
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.methods.fedsageplus.neighgen import Locals, Pool, nearest
 from fgl_repro.nn.ragged import Draws, sums
@@ -101,6 +102,9 @@ class Impaired:
 
         Every draw is with replacement; nodes without neighbours are never drawn. Each of these clients looks at one of
         the ``owners``, by a stream of its own.
+
+        Raises:
+            UserError: One of the ``owners`` has no link.
         """
         nodes = self.targeted
         sizes = torch.bincount(self.local.owner[nodes], minlength=self.local.clients).tolist()
@@ -109,6 +113,12 @@ class Impaired:
             pointers = graph.adjacency.indptr[graph.ptr[owner] : graph.ptr[owner + 1] + 1].astype(np.int64)
             degree = np.diff(pointers)
             connected = np.flatnonzero(degree)
+            if not len(connected):
+                raise UserError(
+                    f"Client {owner} of {graph.base.name} has no link, and so no neighbours that FedSage+'s release "
+                    "could show the other clients: lower partitioner.clients, take another partitioner, or set "
+                    "method.variant=paper."
+                )
             node = connected[(rng.random(size) * len(connected)).astype(np.int64)]
             place = pointers[node, None] + (rng.random((size, each)) * degree[node, None]).astype(np.int64)
             found.append(graph.adjacency.indices[place].astype(np.int64).ravel())

@@ -160,7 +160,8 @@ class WarmUp:
     """The release's plain training of encoder and linear classifier before round 0; a round of the phase is an epoch.
 
     It lasts until each client's validation accuracy stands still. A tie counts as progress. Clients leave one by one
-    and go on from their last weights, not their best.
+    and go on from their last weights, not their best. While others stay, one that has left counts as a loss of 0 in the
+    curve, and its batches are drawn all the same: published runs were made so, and their records keep the curve.
     """
 
     def __init__(self, clients: Clients, batches: Batches, patience: int) -> None:

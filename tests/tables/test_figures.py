@@ -12,8 +12,10 @@ import pytest
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, printing, report
 from fgl_repro.tables.figures import charts
+from fgl_repro.tables.kinds import sensitivity
 from fgl_repro.tables.load import load
 from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.swept import with_lines
 from support import helpers
 
 if TYPE_CHECKING:
@@ -217,3 +219,22 @@ def _drawn(made: artifact.Artifact) -> list:
     chart = _charts(made)[0]
     assert chart.get_ylabel()
     return chart.get_lines()
+
+
+def test_a_figure_around_a_middle_draws_nothing_that_leaves_it_elsewhere(store: RecordStore) -> None:
+    spec = load("fig9")
+    values = {"protocol.lr": [0.001, 0.01, 0.1], "protocol.weight_decay": [0.0, 0.5]}
+    line, middle = spec.lines[0], {"protocol.lr": 0.01, "protocol.weight_decay": 0.0}
+    options = {"axis": "protocol.lr", "label": "learning rate"}
+    spec = replace(spec, sweep=values, around=middle, options=options, rows=(), lines=(), kind="sensitivity")
+    spec = with_lines(replace(spec, datasets=spec.datasets[:1], clients=spec.clients[:1]), [line])
+    assert len(spec.rows) == 4
+    record_all(spec, store)
+    points = sensitivity.along(tables.fill(spec, "fedlog", store))
+    cells = [cell for cell in points.results if cell.panel == spec.panels[0]]
+    assert {tuple(cell.row.overrides[name] for name in values) for cell in cells} == {
+        (r, 0.0) for r in values["protocol.lr"]
+    }
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    assert len(made.content.rows) == 2 * len(list(spec.cells())), "the CSV has every cell once"
+    assert "weight_decay = 0.5" not in made.content.body

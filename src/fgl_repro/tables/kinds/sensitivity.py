@@ -2,7 +2,7 @@
 chart a data set.
 
 ``options``: ``axis``, the override of ``sweep`` that runs across, and ``label``, what it is called. Whatever else is
-swept is averaged over, seed by seed.
+swept is averaged over, seed by seed; in a table that sweeps ``around`` a middle it stays there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
     axis, table = _axis(spec), tables.fill(spec, protocol, source)
     rows, points = lines(table), table
-    if set(spec.sweep) - {axis}:
+    if spec.around:
+        points = along(table)
+    elif set(spec.sweep) - {axis}:
         points = averaged(table, source)
         rows += lines(points)
     drawn = rows_by_line(points.spec)
@@ -85,6 +87,15 @@ def lines(table: Grid) -> list[dict[str, Any]]:
     rows = [cell.row for cell in table.results for _ in ("best", "last")]
     said = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
     return [values | line for values, line in zip(said, long_rows(table), strict=True)]
+
+
+def along(table: Grid) -> Grid:
+    """The rows of a table around a middle in which nothing but the axis leaves it."""
+    spec, axis = table.spec, table.spec.option("axis")
+    middle = {dotted: value for dotted, value in spec.around.items() if dotted != axis}
+    rows = tuple(row for row in spec.rows if middle.items() <= row.overrides.items())
+    results = {cell: result for cell, result in table.results.items() if cell.row in rows}
+    return replace(table, spec=replace(spec, rows=rows), results=results)
 
 
 def averaged(table: Grid, source: Source) -> Grid:

@@ -217,6 +217,15 @@ def test_a_run_as_data_frames(fake: None) -> None:
     pd.testing.assert_frame_equal(moved.curves, run.curves)
 
 
+def test_runs_of_one_cell_differ_in_nothing_but_the_seed(fake: None) -> None:
+    fgl_repro.sweep("fedpub", seed=[0, 1], overrides={"protocol.lr": [0.01, 0.02]}, **PLACE)
+    runs = fgl_repro.records(**PLACE).query("probe == 'seen_graph' and selection == 'best'")
+    assert [sorted(own["seed"]) for _, own in runs.groupby("cell")] == [[0, 1], [0, 1]]
+    shown = re.search(r"^seen\.groupby\(\[(.*)\]\)", PAGE.read_text(), re.MULTILINE)
+    assert shown is not None
+    assert '"cell"' in shown[1], "the guide averages over like runs alone"
+
+
 def test_without_any_run_there_are_columns(fake: None) -> None:
     assert list(fgl_repro.records(**PLACE)) == list(frames.SCORES)
     assert list(fgl_repro.sweep(seed=[13], **PLACE).scores) == list(frames.SCORES)

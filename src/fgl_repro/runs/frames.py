@@ -8,12 +8,14 @@ from typing import Any
 from fgl_repro.runs.record import Measured, Record
 
 SCORES = (
-    *("key", "source", "dataset", "partitioner", "clients", "world", "protocol", "model", "method", "variant", "seed"),
+    *("key", "cell", "source", "dataset", "partitioner", "clients", "world"),
+    *("protocol", "model", "method", "variant", "seed"),
     *("probe", "selection", "accuracy", "pooled", "clients_mean", "macro", "rows", "metric"),
     *("best_round", "bytes", "seconds", "written"),
 )
-"""Columns of runs. ``selection`` is the ``best`` round or the ``last``; ``bytes`` are of one client, both ways, over
-all phases; ``metric`` is ``mae`` where the numbers are errors. All else is what records call so."""
+"""Columns of runs. Runs of one ``cell`` differ in nothing but the seed; ``selection`` is the ``best`` round or the
+``last``; ``bytes`` are of one client, both ways, over all phases; ``metric`` is ``mae`` where the numbers are errors.
+All else is what records call so."""
 
 CLIENTS = ("probe", "selection", "client", "accuracy", "rows")
 SENT = ("phase", "direction", "field", "bytes")
@@ -26,7 +28,8 @@ def scores(record: Record, source: str) -> list[dict[str, Any]]:
         source: Where the record is from.
     """
     said = record.config
-    run = {"key": record.key, "source": source, "dataset": said["dataset"]["name"], "world": said["setting"]["world"]}
+    run: dict[str, Any] = {"key": record.key, "cell": record.cell, "source": source}
+    run |= {"dataset": said["dataset"]["name"], "world": said["setting"]["world"]}
     run |= {"partitioner": said["partitioner"]["name"], "clients": said["partitioner"]["clients"]}
     run |= {"protocol": record.protocol, "model": said["model"]["name"], "method": said["method"]["name"]}
     run |= {"variant": said["method"].get("variant", ""), "seed": said["seed"]}

@@ -117,7 +117,7 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     assert [run.record.config["partitioner"]["clients"] for run in found] == [3, 3, 5, 5] * 2
     assert len(found.failed) == 16
     told = dict(found.failed)
-    assert told["local-paper cora K=3 closed_set seed=13"] == "ValueError: thirteen"
+    assert told["local-paper cora K=3 closed_set seed=13"].startswith("ValueError: thirteen (traceback in records/")
     assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
 
 

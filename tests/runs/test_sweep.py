@@ -112,6 +112,8 @@ def test_bad_runs_are_recorded_and_the_sweep_goes_on(
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("failed: ")]
     assert len(said) == 4
     assert "seed=13" in said[0]
+    note = store.path(key_of(configs[0])).with_suffix(".failed.json")
+    assert said[0].endswith(f": ValueError: thirteen (traceback in {note})")
     assert said[2].endswith("no data: set FGL_DATA.")
     assert not list(store.folder.glob("*.claim"))
     run_all(configs, 1, store, execute=FAKE)

@@ -32,14 +32,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """An exception in one line: a user's mistake in its own words, what the system refused, else type and text."""
+    """An exception in one line: a user's mistake in its own words, what the system refused, else type, text, notes."""
     text = " ".join(str(error).split())
     if isinstance(error, UserError):
         return text.rstrip(".") + "."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}: name a place that can be read and written, or make room."
-    return f"{type(error).__name__}: {text}"
+    return " ".join([f"{type(error).__name__}: {text}", *getattr(error, "__notes__", ())])
 
 
 def out_of_memory(error: BaseException) -> bool:

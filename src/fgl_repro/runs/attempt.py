@@ -79,7 +79,9 @@ def attempt(
                 logger.finish(record)
         except Exception as error:
             with suppress(OSError):
-                store.save_failed(note.changed(**_ended(error)))
+                noted = store.save_failed(note.changed(**_ended(error)))
+                if not isinstance(error, UserError):
+                    error.add_note(f"(traceback in {noted})")
             if out_of_memory(error):
                 raise UserError(
                     f"run {note.key[:16]} ran out of memory (runtime.device={config.runtime.device}): use fewer runs "

@@ -129,9 +129,11 @@ class RecordStore:
         self._beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
-    def save_failed(self, note: Note) -> None:
-        """Note a run that failed, ran out of memory or diverged (its status), and why."""
-        write_atomic(self._beside(note.key, "failed.json"), json.dumps(note.as_json(), indent=1) + "\n")
+    def save_failed(self, note: Note) -> Path:
+        """Note a run that failed, ran out of memory or diverged (its status), and why; returns the note's file."""
+        path = self._beside(note.key, "failed.json")
+        write_atomic(path, json.dumps(note.as_json(), indent=1) + "\n")
+        return path
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
         """Columns of the curves file; empty when there is none, UserError if it is damaged."""

@@ -167,6 +167,8 @@ def test_a_published_run_without_curves_is_done_where_one_of_several_tables_need
             "there is no other row to compare fedavg with",
         ),
         (("run", "fedlog/1", "--slurm", "mem_gb=4"), "--slurm is for --launcher slurm: give that with it."),
+        (("run", "fedlog/1", "--device", "gpu"), "runtime.device=gpu is no device of runs: choose auto, cpu, cuda or"),
+        (("run", "fedlog/1", "--device", "cuda:99"), "runtime.device=cuda:99, but torch sees"),
     ],
 )
 def test_mistakes(tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,7 @@ def another(name: str, value: Any) -> Any:
         "protocol.seeds": [7],
         "protocol.fitted": {"fedavg": ["cora"]},
         "runtime.curves": "all",
+        "runtime.device": "cuda:1",
         "logger.mode": "disabled",
         "logger.entity": "somebody",
         "method.hops": 1 if value != 1 else 2,

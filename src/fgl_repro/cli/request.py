@@ -27,6 +27,7 @@ from fgl_repro.config import (
     unchecked,
     yaml_files,
 )
+from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
 from fgl_repro.runs.folders import RunFolders
@@ -181,6 +182,19 @@ def settings(text: str) -> dict[str, str | int | float | bool]:
 def folders_of(args: argparse.Namespace) -> RunFolders:
     """Where the command line looks for runs."""
     return RunFolders(args.records, args.results)
+
+
+def check_device(args: argparse.Namespace) -> None:
+    """Refuse, before anything has run, a device that there cannot be, or on this machine is not.
+
+    Raises:
+        UserError: It is one of these.
+    """
+    name = RuntimeConfig(device=args.device or "auto").device
+    if args.launcher == "local" and name.startswith("cuda"):
+        from fgl_repro.core.device import pick_device  # which imports torch
+
+        pick_device(name)
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:

@@ -174,6 +174,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
+    request.check_device(args)
     folders, launcher = request.folders_of(args), Launcher(args.launcher, args.address, args.slurm)
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in needs.candidate_runs(wanted.to_run, wanted.protocol)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields
 
 from omegaconf import MISSING
@@ -46,6 +47,8 @@ class RuntimeConfig:
     def __post_init__(self) -> None:
         if self.curves not in ("validation", "all"):
             raise UserError(f"runtime.curves={self.curves} is unknown: choose validation or all.")
+        if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", self.device):
+            raise UserError(f"runtime.device={self.device} is no device of runs: choose auto, cpu, cuda or cuda:1.")
         if self.threads < 1:
             raise UserError(f"runtime.threads={self.threads} computes nothing: give at least 1.")
         if self.threads > (most := THREADS_A_CORE * (os.cpu_count() or 1)):

@@ -16,23 +16,21 @@ from fgl_repro.core.errors import UserError
 def pick_device(name: str, slot: int = 0) -> torch.device:
     """``auto``: a GPU if there is one (worker ``slot`` takes GPU ``slot mod n``), else the CPU; or a device by name.
 
+    Args:
+        name: One of those that ``runtime.device`` may be.
+
     Raises:
         UserError: The named device does not exist here.
     """
     count = torch.cuda.device_count()
     if name == "auto":
         return torch.device("cuda", slot % count) if count else torch.device("cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"runtime.device={name} is not a device: use auto, cpu, cuda or cuda:N.") from None
-    if device.type == "cpu":
-        return device
-    if device.type != "cuda":
-        raise UserError(f"runtime.device={name} is not supported: use auto, cpu, cuda or cuda:N.")
-    if (device.index or 0) >= count:
+    if name == "cpu":
+        return torch.device("cpu")
+    index = int(name.partition(":")[2] or 0)
+    if index >= count:
         raise UserError(f"runtime.device={name}, but torch sees {count} GPUs here: use runtime.device=cpu or auto.")
-    return torch.device("cuda", device.index or 0)
+    return torch.device("cuda", index)
 
 
 def prepare(device: torch.device, threads: int, deterministic: bool) -> None:

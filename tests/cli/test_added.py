@@ -61,6 +61,37 @@ def test_only_what_is_added_runs_and_the_papers_files_stay(shell: Path, capsys: 
     assert "FedGTA" not in capsys.readouterr().out
 
 
+def test_what_is_added_and_never_ran_is_said(shell: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add = ("fedlog/1", "--add", "fedgta,fedpub:paper", *CORNER, "--methods", "local")
+    whole = "fedlog/1 --protocol fedlog --add fedgta,fedpub:paper"
+    for command in ("show", "test", "latex", "compare"):
+        assert cli.main([command, *add]) == 0
+        out, err = capsys.readouterr()
+        todo = f"'fgl-table run {whole}' does what is missing"
+        assert err == f"fgl-table: what is added to fedlog/1 has no runs yet: {todo}.\n"
+    assert f"A part of it; fgl-table compare {whole} writes the whole." in out
+    assert cli.main(["run", *add, "--seeds", "0"]) == 0
+    capsys.readouterr()
+    assert cli.main(["show", *add]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_runs_of_a_former_text_are_said(
+    shell: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corner = (*CORNER, "--methods", "local", "--seeds", "0")
+    assert cli.main(["run", "fedlog/1", *corner]) == 0
+    assert cli.main(["run", "fedlog/1", "--add", "fedgta", *corner]) == 0
+    assert "files of their options" not in capsys.readouterr().err
+    monkeypatch.setattr("fgl_repro.runs.provenance.text_of", lambda config: "edited")
+    assert cli.main(["show", "fedlog/1", *corner]) == 0
+    assert capsys.readouterr().err == "", "a paper's own rows may rest on files that were edited without any effect"
+    for command in ("show", "run"):
+        assert cli.main([command, "fedlog/1", "--add", "fedgta", *corner]) == 0
+        err = capsys.readouterr().err
+        assert "1 runs recorded here were made before the files of their options changed: raise revision" in err
+
+
 def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
     shell: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,17 @@ def test_it_says_how_many_runs_were_made_on_a_gpu(tmp_path: Path, capsys: pytest
     assert told in capsys.readouterr().out
 
 
+def test_it_counts_the_runs_of_what_it_prints_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = RecordStore(tmp_path / "records")
+    for method, clients in (("local", 3), ("local", 5), ("fedavg", 3)):
+        store.save(helpers.record(helpers.config(clients=clients, method=method)))
+    corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local")
+    for command in ("show", "compare", "test"):
+        row = ("--row", "fedavg") if command == "test" else ()
+        assert call(tmp_path, command, *corner, *row) == 0
+        assert f"Numbers rest on {1 + len(row) // 2} runs recorded here and 0 pub" in capsys.readouterr().out, command
+
+
 def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = RecordStore(tmp_path / "records")
     corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0,1")
@@ -205,7 +216,10 @@ def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == "fgl-table: 1 runs, nothing like 1 of them ever ran.\n"
     store.save(record)
     assert call(tmp_path, "missing", *corner) == 0
-    assert capsys.readouterr().err == "fgl-table: 1 runs, about 2.0 hours on one core.\n"
+    assert capsys.readouterr().err == "fgl-table: 1 runs, about 2.0 h on one core.\n"
+    store.save(record.changed(seconds=record.seconds | {"total": 90.0}))
+    assert call(tmp_path, "missing", *corner) == 0
+    assert capsys.readouterr().err == "fgl-table: 1 runs, about 2 min on one core.\n"
 
 
 def test_published_runs_count_as_done_unless_fresh(
@@ -219,7 +233,7 @@ def test_published_runs_count_as_done_unless_fresh(
         path.unlink()
     capsys.readouterr()
     assert call(tmp_path, "missing", *corner) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "fgl-table: nothing is missing.\n")
     assert call(tmp_path, "run", *corner) == 0
     out, err = capsys.readouterr()
     assert "3 runs are taken from the published" in err

@@ -37,6 +37,7 @@ from fgl_repro.tables.remembered import remembered, version_of_options
 from fgl_repro.tables.request import NARROWED, Request, narrowed
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.status import Plan, plan
+from fgl_repro.tables.swept import added_lines
 
 Pair = tuple[TableSpec, str]
 """A table or figure and a protocol."""
@@ -232,8 +233,20 @@ def command_of(config: Config) -> str:
     words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
-    further = "".join(f"--config-dir {shlex.quote(str(folder))} " for folder in searched)
-    return f"python -m fgl_repro.train {further}{shlex.join(words)} seed={config.seed}"
+    return " ".join(["python -m fgl_repro.train", *_further(), shlex.join(words), f"seed={config.seed}"])
+
+
+def words_of(wanted: Request) -> str:
+    """What names a table as it is asked for, and the whole of it: ``fedlog/1 --protocol fedlog_tuned --add mine``."""
+    rows = [row for row in (wanted.spec.lines or wanted.spec.rows) if row.id in added_lines(wanted.spec)]
+    words = [wanted.spec.name, "--protocol", wanted.protocol]
+    words += ["--add", ",".join(f"{row.method}:{row.variant}".rstrip(":") for row in rows)] if rows else []
+    return shlex.join(words) + "".join(f" {flag}" for flag in _further())
+
+
+def _further() -> list[str]:
+    """The folders of yamls that are searched, too, as flags."""
+    return [f"--config-dir {shlex.quote(str(folder))}" for folder in searched]
 
 
 def _model_of(config: Config) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import completion, exit_status, publish, request, site, to_wandb
+from fgl_repro.cli import completion, exit_status, publish, request, site, sources, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
@@ -19,7 +19,6 @@ from fgl_repro.runs.folders import RECORDS, default_records
 from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
-from fgl_repro.runs.store import Archive
 from fgl_repro.runs.sweep import run_all
 from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
 from fgl_repro.tables.request import NARROWED, Request
@@ -200,7 +199,8 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
             print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
     files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
     print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.{'' if args.fast else f' {files}'}")
-    print(_sources(archive))
+    print(sources.of_requests(requests, archive))
+    sources.warn(requests, archive)
     return 0 if ok and summary.ok else 1
 
 
@@ -214,21 +214,16 @@ def _files(written: Sequence[Path]) -> str:
     return f"Written to {written[0].parent}: {', '.join(path.name for path in written)}."
 
 
-def _sources(archive: Archive) -> str:
-    on_gpu = f" {archive.on_gpu} of them were made on a GPU, which draws other random numbers than a CPU."
-    found = f"Numbers rest on {archive.local} runs recorded here and {archive.published} published ones."
-    return found + on_gpu * (archive.on_gpu > 0)
-
-
 def _show(args: argparse.Namespace) -> int:
     wanted = request.one(args)
     archive = request.folders_of(args).archive(wanted.spec.paper)
     made = artifact.make(wanted.part, wanted.protocol, archive)
+    sources.warn([wanted], archive)
     if args.csv:
         print(printing.csv_text(made.content.rows), end="")
         return 0
     print(made.screen)
-    print(f"\n{_sources(archive)}")
+    print(f"\n{sources.of_requests([wanted], archive)}")
     return 0
 
 
@@ -236,13 +231,16 @@ def _test(args: argparse.Namespace) -> int:
     wanted = request.one(args)
     archive = request.folders_of(args).archive(wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
-    print(paired.csv_of(found) if args.csv else f"{paired.page(found)}\n\n{_sources(archive)}\n", end="")
+    sources.warn([wanted], archive)
+    rest = sources.told([(found.spec, found.protocol)], archive)
+    print(paired.csv_of(found) if args.csv else f"{paired.page(found)}\n\n{rest}\n", end="")
     return 0
 
 
 def _latex(args: argparse.Namespace) -> int:
     wanted = request.one(args)
     archive = request.folders_of(args).archive(wanted.spec.paper)
+    sources.warn([wanted], archive)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
     return 0
 
@@ -267,9 +265,9 @@ def _missing(args: argparse.Namespace) -> int:
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
-        told = [f"about {sum(known) / 3600:.1f} hours on one core"] if known else []
+        told = [f"about {results.duration(sum(known) / 3600)} on one core"] if known else []
         told += [f"nothing like {len(left) - len(known)} of them ever ran"] if len(known) < len(left) else []
-        print(f"fgl-table: {len(left)} runs, {'; '.join(told)}.", file=sys.stderr)
+    print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(told) if left else 'nothing is missing'}.", file=sys.stderr)
     return 0
 
 
@@ -278,12 +276,13 @@ def _compare(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(requests[0].spec.paper)
     for number, wanted in enumerate(_watched(requests)):
         made = artifact.make(wanted.part, wanted.protocol, archive)
-        told = f"A part of it; fgl-table compare {wanted.spec.name} writes the whole."
+        told = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
             told = _files(artifact.write(made, args.out / made.place))
         print("\n" * bool(number) + (made.content.body if made.content.grid else made.page).rstrip())
         print(f"\n{told}")
-    print(_sources(archive))
+    print(sources.of_requests(requests, archive))
+    sources.warn(requests, archive)
     return 0
 
 

@@ -28,7 +28,7 @@ from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, try_out
-from fgl_repro.runs.provenance import text_of
+from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -63,7 +63,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         found = "recorded in" if fresh else "already recorded in"
         print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
         print(summary(record, config.setting.focus), flush=True)
-        if not fresh and record.versions.get("options") not in (None, text_of(chosen.config)):
+        if not fresh and edited(record, chosen.config):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record

@@ -16,7 +16,7 @@ from fgl_repro import __version__
 from fgl_repro.config import AXES, Config, cell_of, digest, key_of, science
 from fgl_repro.core.lazy import torch
 from fgl_repro.core.registry import PACKAGES as HOMES
-from fgl_repro.runs.record import Note
+from fgl_repro.runs.record import Note, Record
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -53,6 +53,11 @@ def text_of(config: Config) -> str:
     Whoever edits a method and forgets its ``revision`` is told so by it. Options of a notebook have no file.
     """
     return _text(frozenset(kind.__module__ for axis in AXES for kind in type(getattr(config, axis)).__mro__))
+
+
+def edited(record: Record, config: Config) -> bool:
+    """Whether the files of a run's options have changed since it was recorded, as far as the record tells."""
+    return record.versions.get("options") not in (None, text_of(config))
 
 
 @cache

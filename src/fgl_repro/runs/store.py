@@ -247,9 +247,6 @@ class Archive:
         took: Science and seconds of the packed runs, where that is to be had without reading each.
         diverged: Notes of published runs that diverged, by key.
 
-    Attributes:
-        local, published: How many runs were answered from records here, and how many only from the packed file.
-        on_gpu: How many of either were made on a GPU.
     """
 
     def __init__(
@@ -269,17 +266,25 @@ class Archive:
         self._curves = curves or {}
         self._read = store.recover if lenient else store.load
         self._seen: dict[str, Record | None] = {}
-        self.local = self.published = self.on_gpu = 0
+        self._local: set[str] = set()
 
     def load(self, key: str) -> Record | None:
         """The finished run of ``key``, read once; records that appear later belong to a new archive."""
         if key not in self._seen:
             own = self._read(key)
-            found = self._seen[key] = own or self._packed.get(key)
-            self.local += own is not None
-            self.published += own is None and key in self._packed
-            self.on_gpu += found is not None and found.on_gpu
+            self._seen[key] = own or self._packed.get(key)
+            self._local |= set() if own is None else {key}
         return self._seen[key]
+
+    def is_local(self, key: str) -> bool:
+        """Whether the run of ``key`` is recorded here, be it published, too."""
+        return self.load(key) is not None and key in self._local
+
+    def origins(self, keys: Iterable[str]) -> tuple[int, int, int]:
+        """How many of these runs are recorded here, how many only published, and how many of both are of a GPU."""
+        found = [record for key in set(keys) if (record := self.load(key)) is not None]
+        local = sum(record.key in self._local for record in found)
+        return local, len(found) - local, sum(record.on_gpu for record in found)
 
     def enough(self, key: str, curves: str = "validation") -> bool:
         """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""

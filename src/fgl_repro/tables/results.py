@@ -78,14 +78,16 @@ class Result:
     @property
     def to_run(self) -> str:
         """``(2.1 h to run)`` or ``(3 min to run)``; empty without an estimate."""
-        if self.hours is None:
-            return ""
-        time = f"{self.hours:.1f} h" if self.hours >= 1 else f"{math.ceil(60 * self.hours)} min"
-        return f"({time} to run)"
+        return "" if self.hours is None else f"({duration(self.hours)} to run)"
 
     def at(self, selection: str) -> Stat | None:
         """The number at one of the two rounds."""
         return self.best if selection == "best" else self.last
+
+
+def duration(hours: float) -> str:
+    """``2.1 h``, or ``3 min`` where it is less than one."""
+    return f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""What a command says of the runs that its numbers rest on, and of those that are not there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from fgl_repro.cli.request import Pair, words_of
+from fgl_repro.config import conf_dir
+from fgl_repro.runs.provenance import edited
+from fgl_repro.runs.store import Archive
+from fgl_repro.tables import results
+from fgl_repro.tables.request import Request
+
+
+def told(parts: Iterable[Pair], archive: Archive) -> str:
+    """How many runs the numbers of tables rest on, tuning candidates among them, and where these were made."""
+    local, published, on_gpu = archive.origins({key for part in parts for key in results.needed(*part, archive)})
+    found = f"Numbers rest on {local} runs recorded here and {published} published ones."
+    gpu = f" {on_gpu} of them were made on a GPU, which draws other random numbers than a CPU."
+    return found + gpu * (on_gpu > 0)
+
+
+def of_requests(requests: Iterable[Request], archive: Archive) -> str:
+    """The same of what was asked for."""
+    return told([(wanted.part, wanted.protocol) for wanted in requests], archive)
+
+
+def warn(requests: Iterable[Request], archive: Archive) -> None:
+    """Say on stderr which added rows have no run, and how many runs here a former text of a user's options has made.
+
+    What is published, or of tables of ours alone, may rest on files that have been edited since without any effect.
+    """
+    former: set[str] = set()
+    for wanted in requests:
+        if not wanted.part.added_rows and wanted.spec.path.is_relative_to(conf_dir()):
+            continue
+        runs = results.needed(wanted.to_run, wanted.protocol, archive)
+        if wanted.part.added_rows and not any(map(archive.load, runs)):
+            todo = f"'fgl-table run {words_of(wanted)}' does what is missing"
+            print(f"fgl-table: what is added to {wanted.spec.name} has no runs yet: {todo}.", file=sys.stderr)
+        records = {key: record for key in runs if (record := archive.load(key)) is not None and archive.is_local(key)}
+        former |= {key for key, record in records.items() if edited(record, runs[key])}
+    if former:
+        fix = "raise revision in the class, or give --records another folder, to compute them again"
+        what = f"{len(former)} runs recorded here were made before the files of their options changed"
+        print(f"fgl-table: {what}: {fix}.", file=sys.stderr)

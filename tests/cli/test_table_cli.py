@@ -14,6 +14,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.names import label
 from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.summary import NONE_STORED
 from fgl_repro.tables.load import load
 from support import helpers, wandb_log
 from support.commands import call
@@ -194,6 +195,14 @@ def test_it_says_how_many_runs_were_made_on_a_gpu(tmp_path: Path, capsys: pytest
     assert call(tmp_path, "show", "fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local") == 0
     told = "Numbers rest on 3 runs recorded here and 0 published ones. 2 of them were made on a GPU, which draws"
     assert told in capsys.readouterr().out
+
+
+def test_it_says_how_many_runs_have_parts_that_are_not_the_published_ones(tmp_path: Path, capsys) -> None:
+    made = helpers.record(helpers.config(clients=3, method="local"))
+    source = f"pymetis 2025.2.2 ({NONE_STORED})"
+    RecordStore(tmp_path / "records").save(made.changed(partition=made.partition | {"source": source}))
+    assert call(tmp_path, "show", "fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local") == 0
+    assert "1 of them have parts that were computed, as no published ones are stored" in capsys.readouterr().out
 
 
 def test_it_counts_the_runs_of_what_it_prints_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from fgl_repro.data.graph import Graph, array_hash, induced
 from fgl_repro.federation.partitioners import Membership, edge_cut, louvain
 from fgl_repro.federation.partitioners.louvain import communities
 from fgl_repro.federation.partitioners.random import Dirichlet
+from fgl_repro.runs.summary import NONE_STORED
 from support.worlds import membership
 
 FACTS = json.loads((Path(__file__).parents[1] / "support" / "facts" / "partition_facts.json").read_text())
@@ -77,7 +78,7 @@ def test_published_says_when_it_falls_back(case: str, real_graph: RealGraph) -> 
         graph = ring(40)
     found = membership("published", graph, parts, seed=0)
     assert found.source.startswith("pymetis ")
-    assert found.source.endswith("(no stored membership for this graph)")
+    assert found.source.endswith(f"({NONE_STORED})")
     assert found.hash == membership("metis", graph, parts, seed=0).hash
 
 

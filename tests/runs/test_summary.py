@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgl_repro.runs.summary import summary
+from fgl_repro.runs.summary import NONE_STORED, summary
 from support import helpers
 
 
@@ -28,3 +28,10 @@ def test_secure_aggregation_is_said() -> None:
     word = "secure aggregation"
     assert word not in summary(helpers.record(helpers.config()), "seen_graph")
     assert word in summary(helpers.record(helpers.config(overrides={"method.secure": True})), "seen_graph")
+
+
+def test_parts_that_are_not_the_published_ones_are_said() -> None:
+    made = helpers.record(helpers.config())
+    assert "parts:" not in summary(made, "seen_graph")
+    source = f"pymetis 2025.2.2 ({NONE_STORED})"
+    assert summary(made.changed(partition=made.partition | {"source": source}), "").endswith(f"\nparts: {source}")

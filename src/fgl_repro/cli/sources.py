@@ -9,16 +9,22 @@ from fgl_repro.cli.request import Pair, words_of
 from fgl_repro.config import conf_dir
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.store import Archive
+from fgl_repro.runs.summary import has_other_parts
 from fgl_repro.tables import results
 from fgl_repro.tables.request import Request
 
 
 def told(parts: Iterable[Pair], archive: Archive) -> str:
-    """How many runs the numbers of tables rest on, tuning candidates among them, and where these were made."""
-    local, published, on_gpu = archive.origins({key for part in parts for key in results.needed(*part, archive)})
-    found = f"Numbers rest on {local} runs recorded here and {published} published ones."
-    gpu = f" {on_gpu} of them were made on a GPU, which draws other random numbers than a CPU."
-    return found + gpu * (on_gpu > 0)
+    """How many runs the numbers of tables rest on, tuning candidates among them, and what is unlike in some of them."""
+    keys = {key for part in parts for key in results.needed(*part, archive)}
+    found = [record for key in keys if (record := archive.load(key)) is not None]
+    local = sum(archive.is_local(record.key) for record in found)
+    lines = [f"Numbers rest on {local} runs recorded here and {len(found) - local} published ones."]
+    if on_gpu := sum(record.on_gpu for record in found):
+        lines.append(f"{on_gpu} of them were made on a GPU, which draws other random numbers than a CPU.")
+    if other := sum(map(has_other_parts, found)):
+        lines.append(f"{other} of them have parts that were computed, as no published ones are stored for their graph.")
+    return " ".join(lines)
 
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:

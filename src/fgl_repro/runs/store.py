@@ -280,12 +280,6 @@ class Archive:
         """Whether the run of ``key`` is recorded here, be it published, too."""
         return self.load(key) is not None and key in self._local
 
-    def origins(self, keys: Iterable[str]) -> tuple[int, int, int]:
-        """How many of these runs are recorded here, how many only published, and how many of both are of a GPU."""
-        found = [record for key in set(keys) if (record := self.load(key)) is not None]
-        local = sum(record.key in self._local for record in found)
-        return local, len(found) - local, sum(record.on_gpu for record in found)
-
     def enough(self, key: str, curves: str = "validation") -> bool:
         """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""
         if curves != "all" and key in self._packed:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fgl_repro.runs.record import Measured, Record
 
+NONE_STORED = "no stored membership for this graph"
+"""What ``partitioner=published`` says of parts that were to be published ones and had to be computed."""
+
 
 def summary(record: Record, focus: str) -> str:
     """A finished run in a few lines; the probe that was asked for comes first."""
@@ -18,7 +21,14 @@ def summary(record: Record, focus: str) -> str:
         lines.append("† chosen by looking at test data, as the protocol asks")
     if record.config["method"].get("secure"):
         lines.append("secure aggregation (method.secure=true)")
+    if has_other_parts(record):
+        lines.append(f"parts: {record.partition['source']}")
     return "\n".join(lines)
+
+
+def has_other_parts(record: Record) -> bool:
+    """Whether its parts were to be published ones and had to be computed."""
+    return NONE_STORED in record.partition.get("source", "")
 
 
 def _columns(record: Record) -> dict[str, tuple[str, int]]:

@@ -115,8 +115,8 @@ def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
 @pytest.mark.parametrize(
     ("table", "add", "said"),
     [
-        ("fedlog/1", "fedmine", "there is no method fedmine: choose from coboost,"),
-        ("fedlog", "fedmine", "there is no method fedmine: choose from coboost,"),
+        ("fedlog/1", "fedmine", "method=fedmine does not exist: choose from coboost,"),
+        ("fedlog", "fedmine", "method=fedmine does not exist: choose from coboost,"),
         ("fedlog/1", "fedgta:mine", "method fedgta has no variant mine: choose from"),
         ("fedlog/1", "local", "fedlog/1 has a row local already: add another method or variant."),
         ("fedlog/1", "fedgta,fedgta", "fedlog/1 has a row fedgta already"),

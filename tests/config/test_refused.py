@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import MissingConfigException
 
 from fgl_repro.cli.explain import explain
-from fgl_repro.config import build, compose, conf_dir, override, register, search, typed, yamls
+from fgl_repro.config import build, compose, conf_dir, options, override, register, search, typed, yaml_files, yamls
 from fgl_repro.core.errors import UserError
+from fgl_repro.tables.added import with_rows
+from fgl_repro.tables.load import load
 
 
 @pytest.fixture
@@ -124,3 +128,21 @@ def test_a_value_that_is_no_number_is_told_by_its_key(key: str, value: object, w
     with pytest.raises(UserError) as caught:
         override(config, {key: value})
     assert str(caught.value) == f"{key}={value}: {wanted}"
+
+
+def test_a_class_without_a_yaml_is_told_which_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(group: str) -> dict[str, Path]:
+        return {name: path for name, path in yaml_files(group).items() if (group, name) != ("method", "fedala")}
+
+    monkeypatch.setattr(compose, "yaml_files", lacking)
+    compose.forget()
+    said = r"^method=fedala is a class without a yaml: write method/fedala.yaml in .*defaults: \[_fedala, _self_\]`\.$"
+    try:
+        with pytest.raises(UserError, match=said):
+            build(method="fedala")
+        with pytest.raises(UserError, match=said):
+            with_rows(load("fedlog/1"), ["fedala"])
+        missing = MissingConfigException("", "method/fedala", options("method"))
+        assert re.match(said, explain(missing))
+    finally:
+        compose.forget()

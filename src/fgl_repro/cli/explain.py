@@ -9,7 +9,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
-from fgl_repro.config.refused import of_yaml, wrong_value
+from fgl_repro.config.refused import of_yaml, unknown_option, wrong_value
 from fgl_repro.config.schema import unknown_key
 from fgl_repro.config.yamls import first_line
 from fgl_repro.core.errors import UserError, nearest, sentence
@@ -55,6 +55,8 @@ def _missing(named: str, available: list[str], said: str) -> str:
     method, colon, variant = option.partition(":")
     if group == "method" and colon and method in names:
         return f"{group}={option} is no option: give method={method} method.variant={variant}."
+    if group in GROUPS and not said.startswith("In '"):
+        return unknown_option(group, option, names)
     where = re.match(r"In '([^']+)'", said)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
     plugins = (

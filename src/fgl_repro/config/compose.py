@@ -18,10 +18,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, ValidationError
 
 from fgl_repro.config import parts
-from fgl_repro.config.refused import in_a_sentence, no_schema, schemas, wrong_value
+from fgl_repro.config.refused import in_a_sentence, no_schema, schemas, unknown_option, wrong_value
 from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
-from fgl_repro.core.errors import UserError, nearest
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
 from fgl_repro.core.schema import converted
@@ -261,8 +261,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
         if group not in GROUPS:
             raise UserError(f"{group} is not a part of a configuration: choose from {', '.join(GROUPS)}.")
         if (group, option) not in _nodes and option not in options(group):
-            names = options(group)
-            raise UserError(f"{group}={option} does not exist{nearest(option, names)}: choose from {', '.join(names)}.")
+            raise UserError(unknown_option(group, option, options(group)))
     chosen = dict(choices)
     every = {group: _part(group, chosen.get(group, ""), environment) for group in GROUPS}
     known = {group: part for group, part in every.items() if part is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -65,6 +65,14 @@ def no_schema(group: str) -> str:
         f"the yaml chosen for {group} has no schema: begin it with `defaults: [NAME, _self_]`, "
         f"NAME being {' or '.join(schemas(group))}."
     )
+
+
+def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
+    """The sentence for a choice that no yaml file has; where there is a class of that name, it lacks its yaml."""
+    if group in PACKAGES and name in registry.options(group):
+        where = f"write {group}/{name}.yaml in {conf_dir()} or in a folder of --config-dir"
+        return f"{group}={name} is a class without a yaml: {where}, beginning with `defaults: [_{name}, _self_]`."
+    return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}."
 
 
 def wrong_value(key: str, value: Any, error: BaseException) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fgl_repro.config import options
+from fgl_repro.config.refused import unknown_option
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError, nearest
+from fgl_repro.core.errors import UserError
 from fgl_repro.tables.entries import Row
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import with_lines
@@ -53,7 +54,7 @@ def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -
 def _row(word: str) -> Row:
     method, _, variant = word.partition(":")
     if method not in (known := options("method")):
-        raise UserError(f"there is no method {method}{nearest(method, known)}: choose from {', '.join(known)}.")
+        raise UserError(unknown_option("method", method, known))
     kind = registry.options("method").get(method)  # none: a yaml of one's own with a method of ours
     if variant and kind is not None and variant not in kind.variants:
         raise UserError(f"method {method} has no variant {variant}: choose from {', '.join(kind.variants)}.")

@@ -138,7 +138,7 @@ unpack: $(STAMP) ## make records from results/<paper>/{runs,curves}.csv again
 	$(BIN)/fgl-table unpack
 
 push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
-	$(WITH_ARGS) $(BIN)/fgl-table push $(call quoted,$(value T)) $(NARROW)
+	$(WITH_ARGS) $(BIN)/fgl-table push $(call quoted,$(value T)) $(WITH_ADDED)
 
 dashboard: $(STAMP) ## W&B workspace and report of table T, as files (ARGS="--entity TEAM": saved there)
 	$(WITH_ARGS) $(BIN)/fgl-table dashboard $(call quoted,$(value T)) $(NARROW)

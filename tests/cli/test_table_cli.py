@@ -35,7 +35,8 @@ def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.Capture
     assert "CiteSeer" not in out
     assert {(c.protocol.rounds, c.seed, c.dataset.name, c.partitioner.clients) for c in seen} == {(2, 0, "cora", 5)}
     assert list(folder.iterdir()) == []
-    assert {p.name for p in tmp_path.iterdir()} == {"throwaway"}
+    assert {p.name for p in tmp_path.iterdir()} == {"throwaway", "results"}
+    assert not list((tmp_path / "results").iterdir())
 
 
 def test_push_logs_runs_and_table_with_tags(
@@ -56,11 +57,14 @@ def test_push_logs_runs_and_table_with_tags(
     assert seen["table"].run.display_name == "table-fedlog-1"
     assert set(seen["table"].run.tags) == {"fedlog", "fedlog/1"}
     assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
+    assert call(tmp_path, "push", *corner, "--add", "fedgta") == 0
+    assert "1 runs and the table logged" in capsys.readouterr().out
+    folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
+    assert "table-fedlog-1-fedgta" in {run.run.display_name for run in map(wandb_log.read, folders)}
 
 
 def test_a_setting_that_no_yaml_could_say_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["run", "fedlog/1", "--launcher", "slurm", "--slurm", "name=@x"])
+    assert cli.main(["run", "fedlog/1", "--launcher", "slurm", "--slurm", "name=@x"]) == 2
     assert "argument --slurm: name=@x has a value that is no number and no plain word" in capsys.readouterr().err
 
 
@@ -285,18 +289,37 @@ def test_records_lie_where_the_environment_says(
 
 @pytest.mark.parametrize("option", ["--records", "--results", "--config-dir", "--out"])
 def test_an_empty_folder_is_no_folder(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["report", option, ""])
-    assert caught.value.code == 2
+    assert cli.main(["report", option, ""]) == 2
     assert f"argument {option}: it is empty: name a folder" in capsys.readouterr().err
 
 
 def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["show", "table1", "--records", str(tmp_path / "file" / "records")])
-    assert ended.value.code == 2
+    assert cli.main(["show", "table1", "--records", str(tmp_path / "file" / "records")]) == 2
     assert f"argument --records: {tmp_path / 'file'} is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "fedlog/1", "--records", "nowhere"), "argument --records: there is no folder nowhere: name one"),
+        (("run", "fedlog/1", "--results", "nowhere"), "argument --results: there is no folder nowhere: name one"),
+        (("show", "fedlog/1", "--datasets", ""), "argument --datasets: it is empty: name some, or leave it out"),
+        (("show", "fedlog/1", "--clients", "many"), "argument --clients: invalid list of int value: 'many'"),
+        (("show",), "the following arguments are required: TABLE (see fgl-table show --help)."),
+        (("shw",), "invalid choice: 'shw'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_one_sentence(
+    tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("fgl-table: ")
+    assert said in err
+    assert err.count("\n") == 1
+    assert "--help)." in err
 
 
 def test_rerun_finds_published_runs_too(tmp_path):
@@ -347,7 +370,7 @@ def test_a_table_of_ones_own_rests_on_the_runs_of_all_papers(tmp_path, capsys, r
     path = tmp_path / "conf" / "table" / "mine" / "1.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(yaml))
-    folders = ["--records", str(tmp_path / "records"), "--results", str(Path(__file__).parents[2] / "results")]
+    folders = ["--records", str(tmp_path), "--results", str(Path(__file__).parents[2] / "results")]
     assert cli.main(["show", "mine/1", "--config-dir", str(tmp_path / "conf"), *folders]) == 0
     out = capsys.readouterr().out
     assert "Numbers rest on 0 runs recorded here and 3 published ones." in out

@@ -21,7 +21,7 @@ CORNER = ("fedlog/1", "--protocol", "fedlog_matched", "--datasets", "cora", "--c
 
 def written(folder: Path, *more: str) -> dict[str, str]:
     pytest.importorskip("wandb_workspaces")
-    out = ["--results", str(RESULTS), "--records", str(folder / "none"), "--out", str(folder)]
+    out = ["--results", str(RESULTS), "--records", str(folder.parent), "--out", str(folder)]
     assert main(["dashboard", *CORNER, *out, *more]) == 0
     files = sorted((folder / "fedlog" / "fedlog_matched").iterdir())
     assert [path.name for path in files] == ["table_1.report.json", "table_1.workspace.json"]
@@ -81,6 +81,6 @@ def test_a_refusal_of_wandb_is_a_sentence(tmp_path: Path, monkeypatch, capsys) -
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(dashboard, "workspace", refuse)
-    words = ["--results", str(RESULTS), "--records", str(tmp_path / "none"), "--entity", "team"]
+    words = ["--results", str(RESULTS), "--records", str(tmp_path), "--entity", "team"]
     assert main(["dashboard", *CORNER, *words]) == 2
     assert "W&B did not take the dashboard (no route)" in capsys.readouterr().err

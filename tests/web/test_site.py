@@ -32,7 +32,7 @@ def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("web") / "site"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(out.parent)
-        words = ["--results", str(RESULTS), "--guides", str(ROOT / "docs"), "--records", str(out.parent / "none")]
+        words = ["--results", str(RESULTS), "--guides", str(ROOT / "docs"), "--records", str(out.parent)]
         assert main(["site", "fedvn", "--out", str(out), *words]) == 0
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import gc
 import os
@@ -10,12 +11,20 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from fgl_repro.core.errors import Terminated, UserError, sentence
 
 MISTAKE, INTERRUPTED = 2, 130
 
 atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses a command line in one sentence, as everything else is refused."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
 
 
 def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs are") -> int:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import shtab
 
 SHELLS = ("bash", "zsh")
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], tool: str) -> argparse.ArgumentParser:
+def add(commands: argparse._SubParsersAction[Any], tool: str) -> argparse.ArgumentParser:
     """Add the command ``completion``; returns its parser."""
     help = f'print a script that completes names: eval "$({tool} completion bash)"'
-    sub = commands.add_parser("completion", help=help, description=help)
+    sub: argparse.ArgumentParser = commands.add_parser("completion", help=help, description=help)
     sub.add_argument("shell", choices=SHELLS)
     return sub
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.cli import MISTAKE, completion, exit_status
+from fgl_repro.cli import MISTAKE, Parser, completion, exit_status
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import cache_folder
 from fgl_repro.data import FEATURES, NAMES, facts
@@ -52,17 +52,17 @@ def _tried(action: Callable[[str, argparse.Namespace], int], name: str, options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument(
         "--cache",
         type=Path,
         default=cache_folder(),
         help="folder of downloads and processed graphs (default: $FGL_CACHE or ./cache)",
     )
-    named = argparse.ArgumentParser(add_help=False)
+    named = Parser(add_help=False)
     named.add_argument("names", nargs="+", metavar="NAME", help=f"all, or any of {', '.join(NAMES)}")
     named.add_argument("--features", choices=FEATURES, help="feature form (default: what runs use)")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fgl-data",
         description="The real graphs behind the tables.",
         epilog="Raw files are looked for in the folder FGL_DATA names (PyG's raw layout; never written to), in the "

@@ -169,6 +169,14 @@ def folder(text: str) -> Path:
     return path
 
 
+def existing(text: str) -> Path:
+    """A folder that is there already, as one that is only read must be."""
+    path = folder(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}: name one that is there")
+    return path
+
+
 def settings(text: str) -> dict[str, str | int | float | bool]:
     """``a=1,b=word`` as a mapping, numbers being numbers."""
     pairs = [item.partition("=") for item in text.split(",") if item]

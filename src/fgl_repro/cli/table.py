@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import completion, exit_status, publish, request, site, sources, to_wandb
+from fgl_repro.cli import Parser, completion, exit_status, publish, request, site, sources, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
@@ -56,18 +56,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fgl-table", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def folder(sub: argparse.ArgumentParser, flag: str, default: Path | None, help: str) -> None:
-        sub.add_argument(flag, type=request.folder, default=default, metavar="DIR", help=help)
+    def folder(sub: argparse.ArgumentParser, flag: str, default: Path | None, help: str, written: bool = True) -> None:
+        kind = request.folder if written else request.existing
+        sub.add_argument(flag, type=kind, default=default, metavar="DIR", help=help)
 
     def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
-        folder(sub, "--records", default_records(), "run records")
-        folder(sub, "--results", Path("results"), "what is published")
+        folder(sub, "--records", default_records(), "run records", written=name in ("run", "unpack"))
+        folder(sub, "--results", Path("results"), "what is published", written=name == "publish")
         folder(sub, "--config-dir", None, "a folder of your own yamls: method/, table/, ...")
         sub.set_defaults(command=command)
         return sub
@@ -104,10 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     compare = add_table("compare", _compare, help, whole)
     tex = add_table("latex", _latex, "print the table in LaTeX, from records, best and second best marked")
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
-    for sub in (run, show, test, missing, compare, tex):
+    push = add_table("push", _push, "log recorded runs to Weights & Biases")
+    for sub in (run, show, test, missing, compare, tex, push):
         help = "further rows, in a folder of their own; only they are run"
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
-    push = add_table("push", _push, "log recorded runs to Weights & Biases")
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
     help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
     board = add_table("dashboard", _dashboard, help)
@@ -147,7 +148,10 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
     """Parser of ``a,b`` and of ``a b``."""
 
     def parse(text: str) -> list[object]:
-        return [of(item) for item in text.replace(",", " ").split()]
+        items = text.replace(",", " ").split()
+        if not items:
+            raise argparse.ArgumentTypeError("it is empty: name some, or leave it out")
+        return [of(item) for item in items]
 
     parse.__name__ = f"list of {getattr(of, '__name__', 'values')}"
     return parse

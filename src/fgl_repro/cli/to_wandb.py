@@ -11,6 +11,7 @@ from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
 from fgl_repro.tables import artifact, needs, results
+from fgl_repro.tables.swept import added_lines
 
 Watched = Callable[[list[Any]], Iterable[Any]]
 
@@ -35,7 +36,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             folders.store.save(record.changed(wandb=mirror))
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
-        name = f"{spec.sort}-{spec.paper}-{spec.table}"
+        name = "-".join((spec.sort, spec.paper, spec.table, *added_lines(spec)))
         config = {
             "table": spec.name,
             "protocol": wanted.protocol,

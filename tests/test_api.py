@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -224,6 +225,15 @@ def test_runs_of_one_cell_differ_in_nothing_but_the_seed(fake: None) -> None:
     shown = re.search(r"^seen\.groupby\(\[(.*)\]\)", PAGE.read_text(), re.MULTILINE)
     assert shown is not None
     assert '"cell"' in shown[1], "the guide averages over like runs alone"
+
+
+def test_a_run_of_a_former_text_is_warned_of(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fgl_repro.run(**PLACE)
+    monkeypatch.setattr("fgl_repro.runs.provenance.text_of", lambda config: "edited")
+    with pytest.warns(UserWarning, match="files of its options have changed since it was recorded: overrides="):
+        fgl_repro.run(**PLACE)
 
 
 def test_without_any_run_there_are_columns(fake: None) -> None:

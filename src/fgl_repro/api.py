@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -23,6 +24,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs import frames, obtain, tuning
 from fgl_repro.runs.folders import RunFolders, default_records
 from fgl_repro.runs.names import label
+from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -334,6 +336,10 @@ def _found(config: Config, folders: RunFolders) -> Run | None:
         return None
     record = archive.load(key)
     assert record is not None
+    if archive.is_local(key) and edited(record, chosen):
+        what = "the files of its options have changed since it was recorded"
+        fix = 'overrides={"runtime.force": True} computes it again'
+        warnings.warn(f"{label(record.config)}: {what}: {fix}.", stacklevel=3)
     return _as_run(record, config.setting.focus, config.protocol.selection, folders)
 
 

@@ -90,6 +90,7 @@ def test_a_row_against_the_others(tmp_path: Path) -> None:
     assert float(told["local"]["gap"]) == pytest.approx(0.2 + np.mean(AHEAD[:5]), abs=1e-6)
     assert told["local"]["told"] == told["fedavg"]["told"] == "1"
     assert told["local"]["n_seeds"] == "5"
+    assert told["local"]["unit"] == "fraction"
     text = paired.page(found)
     assert "FED-PUB (release) minus each other row: above zero it is better" in text
     assert "| FedAvg" in text

@@ -99,7 +99,7 @@ def test_the_list_names_what_is_wrong_with_a_yaml_and_shows_the_others(
     written["4"] = GOOD.replace("name: FedAvg", "name: FedAvg, overrides: {method.rate: 1}")
     for name, text in written.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    where = ["--config-dir", str(tmp_path / "own"), "--records", str(tmp_path / "r"), "--results", str(tmp_path / "x")]
+    where = ["--config-dir", str(tmp_path / "own"), "--records", str(tmp_path), "--results", str(tmp_path)]
     assert table.main(["list", "mine", *where]) == 2
     said = capsys.readouterr()
     assert [line.split("|")[-2].strip() for line in said.out.splitlines()[2:]] == ["0 of 1"]
@@ -107,3 +107,23 @@ def test_the_list_names_what_is_wrong_with_a_yaml_and_shows_the_others(
     assert f"{folder / '2.yaml'} cannot be read" in two
     assert f"{folder / '3.yaml'} cannot be used: datasets.0 is coraa" in three
     assert "mine/4 cannot be run: method.rate does not exist" in four
+
+
+@pytest.mark.usefixtures("_no_further_folders")
+def test_a_site_says_which_tables_of_ones_own_it_has_no_page_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yaml = tmp_path / "own" / "table" / "mine" / "1.yaml"
+    yaml.parent.mkdir(parents=True)
+    yaml.write_text(GOOD, encoding="utf-8")
+    monkeypatch.setattr("fgl_repro.web.site.check", lambda: None)
+    monkeypatch.setattr("fgl_repro.web.site.build", lambda *_: tmp_path / "index.html")
+    where = ["--config-dir", str(tmp_path / "own"), "--records", str(tmp_path), "--results", str(tmp_path)]
+    where += ["--tables", str(tmp_path / "tables")]
+    assert table.main(["site", "mine", *where]) == 0
+    assert "the site has no page of mine/1: 'fgl-table compare mine/1' writes it" in capsys.readouterr().err
+    written = tmp_path / "tables" / "mine" / "fedlog_matched" / "table_1.csv"
+    written.parent.mkdir(parents=True)
+    written.touch()
+    assert table.main(["site", "mine", *where]) == 0
+    assert capsys.readouterr().err == ""

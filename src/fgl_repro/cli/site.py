@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fgl_repro.cli import request
+from fgl_repro.config import conf_dir
 from fgl_repro.runs.record import Record
 from fgl_repro.tables import artifact
 from fgl_repro.tables.spec import TableSpec
@@ -22,6 +24,7 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
     """Write the site of what the command line names; returns its front page."""
     site.check()
     specs = request.specs(args.table)
+    _tell_of_unwritten(args, [spec for own in specs.values() for spec in own])
     folders = request.folders_of(args)
     published = {paper: folders.published(paper) for paper in folders.papers}
     rounds = {key: columns for _, curves, _ in published.values() for key, columns in curves.items()}
@@ -37,6 +40,18 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
 
     sources = Sources(args.results, args.tables, args.guides, specs, Runs(runs()), rounds, fill)
     return site.build(sources, args.out, WORK, watched)
+
+
+def _tell_of_unwritten(args: argparse.Namespace, specs: Iterable[TableSpec]) -> None:
+    """Say which tables of a user's own have no page, because they have not been written yet."""
+
+    def is_written(spec: TableSpec) -> bool:
+        files = (artifact.place(spec, name) / f"{spec.stem}.csv" for name in spec.protocols)
+        return any((folder / file).exists() for file in files for folder in (args.results, args.tables))
+
+    if bare := [spec.name for spec in specs if not (spec.path.is_relative_to(conf_dir()) or is_written(spec))]:
+        fix = f"'fgl-table compare {bare[0]}' writes it into {args.tables}"
+        print(f"fgl-table: the site has no page of {', '.join(bare)}: {fix}.", file=sys.stderr)
 
 
 def _local(args: argparse.Namespace, papers: Iterable[str]) -> Iterator[Record]:

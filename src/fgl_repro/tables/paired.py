@@ -150,7 +150,9 @@ def csv_of(found: Comparison) -> str:
         cell = line.cell
         row: dict[str, Any] = {"paper": spec.paper, spec.sort: spec.table, "panel": cell.panel.name}
         row |= {"protocol": found.protocol, "dataset": cell.dataset, "clients": cell.clients}
-        row |= {"row": found.row.id, "against": cell.row.id, "metric": spec.metric_of(cell.panel)}
+        metric = spec.metric_of(cell.panel)
+        row |= {"row": found.row.id, "against": cell.row.id, "metric": metric}
+        row["unit"] = metric if spec.kind_of(cell.panel).error else "fraction"
         mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
         row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}
         rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.told)})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, printing, report
+from fgl_repro.tables import artifact, printing, report, results
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import sensitivity
 from fgl_repro.tables.load import load
@@ -230,7 +230,7 @@ def test_a_figure_around_a_middle_draws_nothing_that_leaves_it_elsewhere(store: 
     spec = with_lines(replace(spec, datasets=spec.datasets[:1], clients=spec.clients[:1]), [line])
     assert len(spec.rows) == 4
     record_all(spec, store)
-    points = sensitivity.along(tables.fill(spec, "fedlog", store))
+    points = sensitivity.along(results.fill(spec, "fedlog", store))
     cells = [cell for cell in points.results if cell.panel == spec.panels[0]]
     assert {tuple(cell.row.overrides[name] for name in values) for cell in cells} == {
         (r, 0.0) for r in values["protocol.lr"]

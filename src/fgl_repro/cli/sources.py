@@ -10,13 +10,13 @@ from fgl_repro.config import conf_dir
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
-from fgl_repro.tables import results
+from fgl_repro.tables import needs
 from fgl_repro.tables.request import Request
 
 
 def told(parts: Iterable[Pair], archive: Archive) -> str:
     """How many runs the numbers of tables rest on, tuning candidates among them, and what is unlike in some of them."""
-    keys = {key for part in parts for key in results.needed(*part, archive)}
+    keys = {key for part in parts for key in needs.needed(*part, archive)}
     found = [record for key in keys if (record := archive.load(key)) is not None]
     local = sum(archive.is_local(record.key) for record in found)
     lines = [f"Numbers rest on {local} runs recorded here and {len(found) - local} published ones."]
@@ -41,7 +41,7 @@ def warn(requests: Iterable[Request], archive: Archive) -> None:
     for wanted in requests:
         if not wanted.part.added_rows and wanted.spec.path.is_relative_to(conf_dir()):
             continue
-        runs = results.needed(wanted.to_run, wanted.protocol, archive)
+        runs = needs.needed(wanted.to_run, wanted.protocol, archive)
         if wanted.part.added_rows and not any(map(archive.load, runs)):
             todo = f"'fgl-table run {words_of(wanted)}' does what is missing"
             print(f"fgl-table: what is added to {wanted.spec.name} has no runs yet: {todo}.", file=sys.stderr)

@@ -22,6 +22,7 @@ from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.sweep import run_all
 from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
 from fgl_repro.tables.request import NARROWED, Request
+from fgl_repro.tables.results import duration
 
 T = TypeVar("T")
 Command = Callable[[argparse.Namespace], int]
@@ -269,7 +270,7 @@ def _missing(args: argparse.Namespace) -> int:
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
-        told = [f"about {results.duration(sum(known) / 3600)} on one core"] if known else []
+        told = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
         told += [f"nothing like {len(left) - len(known)} of them ever ran"] if len(known) < len(left) else []
     print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(told) if left else 'nothing is missing'}.", file=sys.stderr)
     return 0

@@ -187,14 +187,13 @@ def test_what_was_run_here_is_not_unpacked_over(store: RecordStore, tmp_path: Pa
     assert {record.key: record.device for record in store.all()} == {records[0].key: "here", records[1].key: "cpu"}
 
 
-def test_an_archive_counts_where_its_answers_come_from(store: RecordStore) -> None:
+def test_an_archive_knows_where_its_answers_come_from(store: RecordStore) -> None:
     here, both, there = some(3)
     for record in (here, both):
         store.save(record)
     archive = Archive(store, {record.key: record for record in (both, there)})
-    for key in (here.key, both.key, there.key, there.key, "0" * 64):
-        archive.load(key)
-    assert (archive.local, archive.published) == (2, 1)
+    found = {key: archive.is_local(key) for key in (here.key, both.key, there.key, "0" * 64)}
+    assert found == {here.key: True, both.key: True, there.key: False, "0" * 64: False}
 
 
 def test_a_published_run_is_enough_unless_its_curves_are_wanted(store: RecordStore) -> None:

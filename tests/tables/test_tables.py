@@ -255,7 +255,7 @@ def test_run_show_pack_and_a_narrow_run_on_top(
     folder = tmp_path / "tables" / "fedlog" / "fedlog"
     names = {"table_1.csv", "table_1_wide.csv", "table_1.md", "table_1.png", "compare_1.csv", "compare_1.md"}
     assert {p.name for p in folder.iterdir()} == names
-    assert not (tmp_path / "results").exists(), "what a user runs never touches what is published"
+    assert not any((tmp_path / "results").iterdir()), "what a user runs never touches what is published"
     assert call(tmp_path, "publish", "table1", "--only-records") == 0
     for path in store.files():  # a fresh clone: no records, only what was committed
         path.unlink()

@@ -57,7 +57,8 @@ class Optimiser(ABC):
         self.counts = [torch.zeros((), device=p.device) for p in self.params]
         self.owners = owners or [np.arange(self.params[0].shape[0])] * len(self.params)
         self.clients = 1 + max(int(own[-1]) for own in self.owners)
-        self._ragged = self._passed_on = False
+        self._ragged = False
+        self._places: list[list[tuple[int, int]]] = []
 
     def passed_on(self) -> Optimiser:
         """This optimiser, before its first step, as one for all: what it remembers of a client goes on to the next.
@@ -65,13 +66,16 @@ class Optimiser(ABC):
         In a fleet it goes on to the next client with such tensors.
         """
         self.buffers = [[buffer[:1].clone() for buffer in kind] for kind in self.buffers]
-        self._passed_on = True
+        each = range(self.clients)
+        self._places = [
+            [(t, int(i)) for t, own in enumerate(self.owners) for i in np.flatnonzero(own == k)] for k in each
+        ]
         return self
 
     def only(self, params: Params, which: np.ndarray) -> Optimiser:
         """This optimiser, of clients that took every step, for some of them alone: ``params`` are their tensors."""
         assert not self._ragged, "clients parted ways"
-        assert not self._passed_on, "clients share what it remembers"
+        assert not self._places, "clients share what it remembers"
         out = copy(self)
         out.params, out.clients = list(params.values()), len(which)
         rows = torch.from_numpy(which).to(self.params[0].device)
@@ -81,13 +85,13 @@ class Optimiser(ABC):
 
     def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
         """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
-        if not (self._ragged or self._passed_on or active is None or active.all()):
+        if not (self._ragged or self._places or active is None or active.all()):
             self._ragged = True
             self.counts = [count.clone() for count, own in zip(self.counts, self.owners, strict=True) for _ in own]
         with torch.no_grad():
-            if self._passed_on:
+            if self._places:
                 for k in (k for k in range(self.clients) if active is None or active[k]):
-                    held = [(t, i) for t, own in enumerate(self.owners) for i in np.flatnonzero(own == k)]
+                    held = self._places[k]
                     params, steps = ([tensors[t][i : i + 1] for t, i in held] for tensors in (self.params, grads))
                     buffers = [[kind[t] for t, _ in held] for kind in self.buffers]
                     self._move(params, steps, buffers, [self.counts[t] for t, _ in held])

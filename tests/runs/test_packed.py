@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fgl_repro.core import files
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed
 from fgl_repro.runs.packed import Packed, PackedDiverged, pack, pack_diverged, unpack
@@ -99,6 +100,27 @@ def test_a_cut_or_altered_packed_file_is_refused_and_kept(tmp_path: Path, damage
     assert path.read_text() == text
     assert not (tmp_path / "records").exists()
     assert len(packed.check(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_a_packed_file_is_whole_whenever_we_are_killed(
+    tmp_path: Path, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runs.csv"
+    pack(some(2), path)
+    real, left = files.write_atomic, iter(range(written))
+
+    def killed(place: Path, content: str | bytes) -> None:
+        next(left)
+        real(place, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_atomic", killed)
+        with pytest.raises(StopIteration):
+            pack(some(3), path)
+    assert len(packed.Packed(path)) == (3 if written == 2 else 2)
+    assert pack(some(3), path) == 3
+    assert path.with_name("runs.csv.sha256").read_text().count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,8 @@ def of_ours(paper: str) -> None:
     Raises:
         UserError: The paper has such a table.
     """
-    ours = conf_dir() / "table"
     for spec in specs(paper)[paper]:
-        if (ours / paper).is_dir() and not spec.path.is_relative_to(ours):
+        if not spec.is_ours and (conf_dir() / "table" / paper).is_dir():
             raise UserError(
                 f"{spec.path} is a table of your own in the folder of a paper of ours, whose results are not replaced: "
                 "move it to table/<another name>/ to publish it."

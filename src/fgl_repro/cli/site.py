@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fgl_repro.cli import request
-from fgl_repro.config import conf_dir
 from fgl_repro.runs.record import Record
 from fgl_repro.tables import artifact
 from fgl_repro.tables.spec import TableSpec
@@ -49,7 +48,7 @@ def _tell_of_unwritten(args: argparse.Namespace, specs: Iterable[TableSpec]) -> 
         files = (artifact.place(spec, name) / f"{spec.stem}.csv" for name in spec.protocols)
         return any((folder / file).exists() for file in files for folder in (args.results, args.tables))
 
-    if bare := [spec.name for spec in specs if not (spec.path.is_relative_to(conf_dir()) or is_written(spec))]:
+    if bare := [spec.name for spec in specs if not (spec.is_ours or is_written(spec))]:
         fix = f"'fgl-table compare {bare[0]}' writes it into {args.tables}"
         print(f"fgl-table: the site has no page of {', '.join(bare)}: {fix}.", file=sys.stderr)
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable
 
 from fgl_repro.cli.request import Pair, words_of
-from fgl_repro.config import conf_dir
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
@@ -39,7 +38,7 @@ def warn(requests: Iterable[Request], archive: Archive) -> None:
     """
     former: set[str] = set()
     for wanted in requests:
-        if not wanted.part.added_rows and wanted.spec.path.is_relative_to(conf_dir()):
+        if not wanted.part.added_rows and wanted.spec.is_ours:
             continue
         runs = needs.needed(wanted.to_run, wanted.protocol, archive)
         if wanted.part.added_rows and not any(map(archive.load, runs)):

@@ -119,7 +119,7 @@ def read_sealed(path: Path) -> str:
     seal = _seal(path)
     try:
         content = path.read_bytes()
-        if seal.read_text(encoding="utf-8").split() == [hashlib.sha256(content).hexdigest(), path.name]:
+        if _line(path, content) in seal.read_text(encoding="utf-8").splitlines():
             return content.decode()
     except (FileNotFoundError, UnicodeDecodeError):
         pass
@@ -130,9 +130,19 @@ def read_sealed(path: Path) -> str:
 
 
 def write_sealed(path: Path, text: str) -> None:
-    """Write a packed file and its seal."""
+    """Write a packed file and its seal.
+
+    In between it seals both the old file and the new one: whenever we are killed, it is of the file beside it.
+    """
+    seal, line = _seal(path), f"{_line(path, text.encode())}\n"
+    write_atomic(seal, (seal.read_text(encoding="utf-8") if seal.exists() else "") + line)
     write_atomic(path, text)
-    write_atomic(_seal(path), f"{hashlib.sha256(text.encode()).hexdigest()}  {path.name}\n")
+    write_atomic(seal, line)
+
+
+def _line(path: Path, content: bytes) -> str:
+    """What ``sha256sum`` says of a file."""
+    return f"{hashlib.sha256(content).hexdigest()}  {path.name}"
 
 
 def _seal(path: Path) -> Path:

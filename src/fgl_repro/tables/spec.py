@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fgl_repro.config import Config, assembled, cache_of_options, copied, read, unchecked
+from fgl_repro.config import Config, assembled, cache_of_options, conf_dir, copied, read, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.settings import Setting
@@ -115,6 +115,11 @@ class TableSpec(Entries):
     def paper(self) -> str:
         """``fedlog``."""
         return self.path.parent.name
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its yaml is one of this project's, and not of a user's folder or package."""
+        return self.path.is_relative_to(conf_dir())
 
     @property
     def sort(self) -> str:

@@ -29,6 +29,10 @@ from support.helpers import composed
         ("setting=global_graph protocol.selected_by=test", "has none of: set protocol.selected_by=validation."),
         ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),
+        (
+            "method=local dataset=motif_basis partitioner=environment setting=plain protocol=fedvn protocol.batch=64",
+            "set model.together=64",
+        ),
         ("method=fedspray protocol.moments=shared", "do not take turns with the protocol's optimiser"),
     ],
 )

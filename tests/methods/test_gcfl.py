@@ -74,6 +74,29 @@ def test_the_largest_update_decides_whether_gcfl_splits() -> None:
     assert sorted(GCFL().divided([0, 1, 2], torch.tensor([[3.0], [-2.0], [0.1]]), state)) == [[0, 2], [1]]
 
 
+@pytest.mark.parametrize(
+    ("updates", "split"),
+    [
+        ([[0.12], [-0.04], [0.0]], True),
+        ([[0.09], [-0.04], [0.0]], False),
+        ([[0.3], [-0.04], [0.0]], False),
+        ([[0.3], [-0.3], [0.3], [-0.3]], True),
+    ],
+    ids=["small mean, large update", "all small", "large mean", "all large"],
+)
+def test_by_norms_a_split_needs_a_small_mean_and_a_large_update(updates: list[list[float]], split: bool) -> None:
+    cluster = list(range(len(updates)))
+    found = GCFL(split="norms").divided(cluster, torch.tensor(updates), State([cluster], torch.zeros(len(cluster), 1)))
+    assert (len(found) == 2) == split
+
+
+def test_by_ratio_five_updates_that_have_nothing_in_common_are_split() -> None:
+    """Their mean is 1 / sqrt(5) of their norm."""
+    state = State([list(range(5))], torch.zeros(5, 5))
+    assert len(GCFL().divided(list(range(5)), torch.eye(5), state)) == 2
+    assert len(GCFL(split="norms").divided(list(range(5)), torch.eye(5), state)) == 1
+
+
 def test_warping_is_that_of_its_definition() -> None:
     """By recursion over the ends of two series, without a table."""
 

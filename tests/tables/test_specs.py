@@ -111,6 +111,13 @@ def without_number(cell: Cell) -> bool:
     return any(line["method"] == cell.row.name and line["note"].startswith(("OOM", "N/A")) for line in found)
 
 
+def test_a_candidate_cannot_overwrite_what_makes_a_row() -> None:
+    spec = load("fedvn/2").narrow(datasets=["motif_basis"])
+    with pytest.raises(UserError, match=r"fedvn_tuned tunes method\.nodes, which row fedvn-single of fedvn/2 sets"):
+        needs.candidate_runs(spec, "fedvn_tuned")
+    assert len(needs.candidate_runs(spec.narrow(methods=["fedvn-release"]), "fedvn_tuned")) == 6
+
+
 def test_drawings_have_columns_of_what_is_at_hand() -> None:
     assert load("opfgl/19").drawn == [("cora", 10), ("citeseer", 10)]
     assert load("opfgl/13").drawn == load("opfgl/13").places, "of none of its data sets are there files"

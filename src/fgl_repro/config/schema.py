@@ -148,6 +148,11 @@ def check(config: Config) -> Config:
         raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
+    if 0 < (together := getattr(model, "together", 0)) < batch:
+        raise UserError(
+            f"protocol.batch={batch} would be cut into batch norms of model.together={together} graphs: set "
+            f"model.together={batch}, which validation and tests are then cut into as well."
+        )
     if config.protocol.moments == "shared" and not method.in_turn:
         raise UserError(
             f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "

@@ -29,8 +29,8 @@ class Choice:
         return " ".join(f"{name}={value}" for name, value in self.overrides.items())
 
 
-def choices(config: Config) -> list[Choice]:
-    """Candidates for the method of ``config``, in the order of the yaml; empty when the protocol does not tune.
+def tried(config: Config) -> list[dict[str, Any]]:
+    """What each candidate for the method of ``config`` overrides, as the yaml has it; empty without tuning.
 
     Raises:
         UserError: The method has no candidates, or methods have different numbers of them.
@@ -53,8 +53,12 @@ def choices(config: Config) -> list[Choice]:
         raise UserError(
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
         )
-    listed = [dict(overrides) for overrides in given[config.method.name]]
-    return [Choice(override(config, {**each, "seed": tuning["seed"]}), each) for each in listed]
+    return [dict(overrides) for overrides in given[config.method.name]]
+
+
+def choices(config: Config) -> list[Choice]:
+    """Candidates for the method of ``config``, in the order of the yaml; empty when the protocol does not tune."""
+    return [Choice(override(config, {**each, "seed": config.protocol.tuning["seed"]}), each) for each in tried(config)]
 
 
 def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:

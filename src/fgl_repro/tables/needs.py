@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fgl_repro.config import Config, key_of, keys_of, override, read
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Source
 from fgl_repro.tables.entries import Cell
@@ -25,7 +26,25 @@ def compose(spec: TableSpec, protocol: str) -> None:
 def firsts(spec: TableSpec, protocol: str) -> list[Config]:
     """The first run of every cell at hand, before tuning."""
     compose(spec, protocol)
-    return [spec.config(cell, protocol, spec.seeds[0]) for cell in spec.planned()]
+    return [_first(spec, cell, protocol) for cell in spec.planned()]
+
+
+def _first(spec: TableSpec, cell: Cell, protocol: str) -> Config:
+    """The first run of a cell, before tuning.
+
+    Raises:
+        UserError: A candidate would have another value of what tells the cell's row from others of its method.
+    """
+    config = spec.config(cell, protocol, spec.seeds[0])
+    tuned = {name for overrides in tuning.tried(config) for name in overrides}
+    kind = (cell.row.method, cell.row.variant)
+    kin = [row for row in (spec.whole or spec).rows if (row.method, row.variant) == kind]
+    if len(kin) > 1 and (both := sorted(tuned & set(cell.row.overrides))):
+        raise UserError(
+            f"protocol {protocol} tunes {', '.join(both)}, which row {cell.row.id} of {spec.name} sets: take the "
+            f"protocol out of the table's, or {both[0]} out of the candidates in conf/protocol/{protocol}.yaml."
+        )
+    return config
 
 
 def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
@@ -45,7 +64,7 @@ def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
 
 def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
     """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
-    choice = tuning.chosen(spec.config(cell, protocol, spec.seeds[0]), source)
+    choice = tuning.chosen(_first(spec, cell, protocol), source)
     return (keys_of(choice.config, spec.seeds) if choice else []), choice
 
 

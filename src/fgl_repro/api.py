@@ -49,7 +49,7 @@ WORDS = ("paper", "table", "figure", "panel", "protocol", "dataset", "method", "
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """This is a finished run.
 
     Attributes:
         record: All that is recorded of it, see :class:`fgl_repro.runs.record.Record`.
@@ -67,28 +67,28 @@ class Run:
 
     @property
     def key(self) -> str:
-        """SHA-256 of all that can change its numbers."""
+        """It is the SHA-256 of all that can change the run's numbers."""
         return self.record.key
 
     @property
     def score(self) -> float | None:
-        """The number that a table would print: a fraction, or an error as it is; None where no rows are tested."""
+        """It is what a table would print: a fraction, or an error as it is; None where no rows are tested."""
         found = self.record.at(self.probe, self.selection)
         return None if found is None else found.accuracy
 
     @property
     def scores(self) -> pd.DataFrame:
-        """A line for each probe and each of the two rounds; columns as ``records()`` has them."""
+        """There is a line for each probe and each of the two rounds; the columns are those of ``records()``."""
         return pd.DataFrame(frames.scores(self.record, self.source), columns=frames.SCORES)
 
     @property
     def clients(self) -> pd.DataFrame:
-        """A line for each probe, round and client: its own accuracy, and on how many rows."""
+        """There is a line for each probe, round and client: its own accuracy, and on how many rows."""
         return pd.DataFrame(frames.clients(self.record), columns=frames.CLIENTS)
 
     @property
     def bytes(self) -> pd.DataFrame:
-        """A line for each phase, direction and field of what a client sends or receives."""
+        """There is a line for each phase, direction and field of what a client sends or receives."""
         return pd.DataFrame(frames.sent(self.record), columns=frames.SENT)
 
     def save(self, folder: str | Path) -> Path:
@@ -106,7 +106,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Many runs, in the order in which they were asked for.
+    """A sweep holds many runs, in the order in which they were asked for.
 
     Attributes:
         runs: Those that finished.
@@ -118,7 +118,7 @@ class Sweep:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """A line for each run, probe and round; columns as ``records()`` has them."""
+        """There is a line for each run, probe and round; the columns are those of ``records()``."""
         lines = [line for run in self for line in frames.scores(run.record, run.source)]
         return pd.DataFrame(lines, columns=frames.SCORES)
 
@@ -166,7 +166,8 @@ def run(
     records: Folder = None,
     results: Folder = None,
 ) -> Run:
-    """One run, computed only if it is neither recorded here nor published; where the protocol tunes, candidates first.
+    """Return one run. It is computed only if it is neither recorded here nor published; where the protocol tunes, its
+    candidates run first.
 
     Args:
         method: With its variant where it has several, as in ``fedpub:paper``.
@@ -206,7 +207,7 @@ def sweep(
     records: Folder = None,
     results: Folder = None,
 ) -> Sweep:
-    """Every combination of what is given as a list; of ``overrides`` a list is several values, a tuple is one.
+    """Run every combination of what is given as a list; of ``overrides`` a list is several values, a tuple is one.
 
     A run that fails does not stop the others; runs that are recorded or published are found.
 
@@ -233,7 +234,8 @@ def sweep(
 
 
 def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
-    """The run whose key begins with ``key``, recorded here or, where none is, published; see :meth:`RunFolders.find`.
+    """Return the run whose key begins with ``key``, recorded here or, where none is, published (see
+    :meth:`RunFolders.find`).
 
     Its probe is the first that its world has.
 
@@ -250,7 +252,7 @@ def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
 
 
 def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
-    """Every run that is recorded here or published: a line for each of its probes at each of the two rounds.
+    """Return every run that is recorded here or published: a line for each of its probes at each of the two rounds.
 
     ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
     """
@@ -276,7 +278,7 @@ def table(
     records: Folder = None,
     results: Folder = None,
 ) -> pd.DataFrame:
-    """A table or figure of a paper from the runs there are: ours, the printed number, the gap and the verdict.
+    """Return a table or figure of a paper from the runs there are: ours, the printed number, the gap, the verdict.
 
     A grid of accuracies has a line a cell: ``mean`` and ``std`` over ``n_seeds`` runs at the round that the protocol
     prints, ``paper_mean`` and ``paper_std``, all as fractions (errors as they are); ``gap`` and ``half``, half the

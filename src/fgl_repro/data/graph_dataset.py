@@ -22,7 +22,7 @@ from fgl_repro.data.sources.source import Source  # OmegaConf evaluates annotati
 
 @dataclass
 class GraphDataset(Dataset):
-    """A data set of graphs, each used whole and with the features it comes with. One of your own overrides ``graphs``.
+    """Each graph of such a data set is used whole, with the features it comes with. Your own overrides ``graphs``.
 
     Attributes:
         source: Its raw files; None where it has none.
@@ -49,7 +49,7 @@ class GraphDataset(Dataset):
         return "graphs"
 
     def graphs(self, cache: Path) -> Any:
-        """All graphs: what :func:`of_pyg` takes, or a :class:`GraphSet` in the order of their environments.
+        """Return all graphs: what :func:`of_pyg` takes, or a :class:`GraphSet` in the order of their environments.
 
         Args:
             cache: Folder where downloads may be kept.
@@ -58,7 +58,7 @@ class GraphDataset(Dataset):
         raise UserError(f"{self.name} is a data set of graphs, which the method graphs(cache) must give{instead}.")
 
     def build(self, cache: Path) -> GraphSet:
-        """The graphs, past the cache of them.
+        """Build the graphs, past the cache of them.
 
         Raises:
             UserError: They are not the published ones or, of one's own, no graphs that can be learned from.

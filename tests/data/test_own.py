@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch_geometric.datasets import FakeDataset
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import options
 from fgl_repro.core.schema import how
-from fgl_repro.data import NAMES, process
+from fgl_repro.data import NAMES, dataset, process
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.sources.generated import Generated
 
@@ -60,6 +61,25 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     path.unlink()
     with pytest.raises(UserError, match=r"own \(raw\) has fingerprint .*: if it was changed on purpose"):
         own.load(tmp_path)
+
+
+def test_a_cached_graph_is_good_where_the_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "given", pyg([0, 1], [(0, 1)]))
+    path = Own().cache_path(tmp_path)
+    first = Own().load(tmp_path)
+    path.with_suffix(".json").unlink()  # a cache of others may lack it
+
+    def refuse(path: Path, content: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(dataset, "write_atomic", refuse)
+    assert Own().load(tmp_path).fingerprint == first.fingerprint
+    assert list(path.parent.iterdir()) == [path]
+    path.unlink()
+    with pytest.raises(OSError, match="Read-only"):  # a graph that was built and not pinned could change unseen
+        Own().load(tmp_path)
 
 
 @dataclass

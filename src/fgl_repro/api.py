@@ -20,9 +20,9 @@ import pandas as pd
 from fgl_repro.config import Config, build, conf_dir, key_of, options, search, unchecked
 from fgl_repro.config.own import announce
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, as_user_error
 from fgl_repro.runs import frames, obtain, tuning
-from fgl_repro.runs.folders import RunFolders, default_records
+from fgl_repro.runs.folders import RunFolders, default_records, named
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
@@ -95,7 +95,8 @@ class Run:
         """Write record and curves into another folder of records too; returns the record's file."""
         columns = {str(name): [None if pd.isna(x) else x for x in values] for name, values in self.curves.items()}
         rounds = {"round": list(self.curves.index)} if columns else {}
-        return RecordStore(folder).save(self.record, rounds | columns)
+        with as_user_error():
+            return RecordStore(named(folder)).save(self.record, rounds | columns)
 
     def __str__(self) -> str:
         """What ``fgl-train`` prints of it."""
@@ -183,8 +184,9 @@ def run(
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     folders = _folders(records, results, fresh)
-    config = _config(choices, overrides or {}, curves, folders)
-    obtain.obtain_tuned(config, folders)
+    config = _config(choices, _dotted(overrides), curves, folders)
+    with as_user_error():
+        obtain.obtain_tuned(config, folders)
     found = _found(config, folders)
     assert found is not None
     return found
@@ -222,7 +224,7 @@ def sweep(
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     listed = {name: _listed(value) for name, value in axes.items()}
-    swept = {name: value if isinstance(value, list) else [value] for name, value in (overrides or {}).items()}
+    swept = {name: value if isinstance(value, list) else [value] for name, value in _dotted(overrides).items()}
     configs = [
         _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, folders)
         for chosen in product(*listed.values())
@@ -242,7 +244,7 @@ def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
     Raises:
         UserError: There is none, or more than one.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=True)
     record = folders.find(key)
     world = registry.options("setting").get(record.config["setting"]["world"])
     probe = world.probes[0] if world is not None else next(iter(record.metrics))
@@ -256,7 +258,7 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
 
     ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=True)
     found = {record.key: (record, LOCAL) for record in folders.store.all(strict=False)}
     for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
@@ -296,7 +298,7 @@ def table(
     Raises:
         UserError: There is no such table, it lacks what it is narrowed to, or a run failed.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=not fill)
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
     if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, folders)):
@@ -315,11 +317,21 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def _folders(records: Folder, results: Folder, fresh: bool = False) -> RunFolders:
-    """Where runs are looked for; a checkout's own results answer wherever a notebook lies."""
+def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bool = False) -> RunFolders:
+    """Where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
     here = Path("results")
     beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
-    return RunFolders(Path(records or default_records()), Path(results or beside), fresh)
+    ours = named(records, there=there) if records else named(default_records())
+    return RunFolders(ours, named(results, there=True) if results else beside, fresh)
+
+
+def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Overrides, which in Python are no words of a command line."""
+    if overrides is None:
+        return {}
+    if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):
+        raise UserError(f'overrides={overrides!r:.80}: give dotted keys and values, as in {{"protocol.lr": 0.01}}.')
+    return overrides
 
 
 def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, folders: RunFolders) -> Config:

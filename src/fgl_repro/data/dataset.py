@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -95,6 +96,7 @@ class Dataset(Option):
         if graph is not None and not expected.items() <= _learned(graph).items():
             print(f"{path} does not hold the {self.name} it should: built again from the raw files.", file=sys.stderr)
             graph = None
+        cached = graph is not None
         if graph is None:
             graph = self.build(cache)
             fingerprint = expected.get("fingerprint", graph.fingerprint)
@@ -106,7 +108,8 @@ class Dataset(Option):
                 )
             process.write_cache(path, graph)
         if "fingerprint" not in expected:
-            write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
+            with suppress(OSError) if cached else nullcontext():  # others' cache, which may be read-only, will do
+                write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
         return graph
 
     def _expected(self, pin: dict[str, Any]) -> dict[str, Any]:

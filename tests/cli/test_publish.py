@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from fgl_repro.cli import request
+from fgl_repro.cli import publish, request
 from fgl_repro.methods.fedavg import FedAvg
 from fgl_repro.runs.folders import RunFolders
+from fgl_repro.runs.packed import Packed, pack
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.load import load
 from support.commands import call
+from support.helpers import some
 from support.worlds import random_graph
 
 
@@ -147,3 +153,44 @@ def test_a_candidate_that_diverges_has_lost_and_is_published(
     path = tmp_path / "results" / "fedlog" / "diverged.csv"
     path.write_text(path.read_text().replace("diverged", "finished"))
     assert call(tmp_path, "check") == 2
+
+
+HOLDING = """
+import fcntl, sys
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_of_two_that_publish_at_once_the_second_waits_and_loses_no_run_of_the_first(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, early = Event(), []
+    real = publish._pack
+    monkeypatch.setattr(publish, "_pack", lambda *of: early.append(not done.is_set()) or real(*of))
+    corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg", "--seeds", "2")
+    assert call(tmp_path, "run", "table6", *corner) == 0
+    (mine,) = RunFolders(tmp_path / "records", tmp_path / "results").store.all()
+    folder = tmp_path / "results" / "fedlog"
+    folder.mkdir()
+    command = [sys.executable, "-c", HOLDING, str(folder / publish.LOCK)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"held\n"
+        second = Thread(target=call, args=(tmp_path, "publish", "table6", "--only-records"))
+        second.start()
+        said, end = "", time.monotonic() + 60
+        while not said and second.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
+            said = capsys.readouterr().err
+        theirs = some(2)
+        pack(theirs, folder / "runs.csv")
+        done.set()
+        first.kill()  # a process that dies gives its lock back
+        second.join(60)
+    assert said == f"fgl-table: waiting for another process, which publishes into {folder}.\n"
+    assert early == [False]
+    assert {*Packed(folder / "runs.csv")} == {mine.key, *(record.key for record in theirs)}
+    assert len(Packed(folder / "runs.csv")) == 3

@@ -173,6 +173,38 @@ def test_readable_columns_are_those_of_the_record(tmp_path: Path) -> None:
     assert list(Packed(path).took()) == [(dict(r.config), r.seconds["total"]) for r in Packed(path).values()]
 
 
+DAMAGED_ROWS = {
+    "null": (lambda record: None, "it is no mapping"),
+    "a list": (lambda record: [record], "it is no mapping"),
+    "a word": (lambda record: "x" * 9, "it is no mapping"),
+    "no device": (lambda record: {k: v for k, v in record.items() if k != "device"}, "its checksum"),
+    "no data set": (lambda record: record | {"config": record["config"] | {"dataset": {}}}, "its checksum"),
+    "no protocol": (lambda record: record | {"config": record["config"] | {"protocol": None}}, "its checksum"),
+    "no seconds": (lambda record: record | {"seconds": {"train": 1.0}}, "its checksum"),
+    "seconds in words": (lambda record: record | {"seconds": {"total": "many"}}, "its checksum"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGED_ROWS.values(), ids=list(DAMAGED_ROWS))
+def test_what_took_how_long_is_not_asked_of_a_damaged_run(tmp_path: Path, damage: Any, said: str) -> None:
+    path = tmp_path / "runs.csv"
+    pack(records := some(1), path)
+    row = json.loads(next(csv.DictReader(io.StringIO(path.read_text(), newline="")))["record"])
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([("key", "record"), (records[0].key, json.dumps(damage(row)))])
+    sealed(path, out.getvalue())
+    with pytest.raises(UserError, match=f"are damaged .run {records[0].key[:8]}: {said}.*from version control"):
+        list(Packed(path).took())
+
+
+@pytest.mark.parametrize("cut", ["", "{half", ",", None], ids=["empty", "cut", "a comma", "no record"])
+def test_what_took_how_long_is_not_asked_of_what_is_no_json(tmp_path: Path, cut: str | None) -> None:
+    path = tmp_path / "runs.csv"
+    sealed(path, "key,record\n" + "f" * 64 + ("" if cut is None else f',"{cut}"') + "\n")
+    with pytest.raises(UserError, match="run ffffffff: it is no JSON"):
+        list(Packed(path).took())
+
+
 def test_runs_that_diverged_are_packed_apart_until_they_finish(tmp_path: Path) -> None:
     path = tmp_path / "paper" / "diverged.csv"
     notes = [note_of(helpers.config(seed=seed)).changed(status="diverged", error="why") for seed in range(3)]

@@ -30,8 +30,12 @@ def site(tmp_path_factory):
     for package in sites.NEEDS:
         pytest.importorskip(package)
     out = tmp_path_factory.mktemp("web") / "site"
+    for folder in ("build/site", "temporary"):
+        (out.parent / folder).mkdir(parents=True)
+    (out.parent / "build/site/thesis.tex").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(out.parent)
+        patch.setattr("tempfile.tempdir", str(out.parent / "temporary"))
         words = ["--results", str(RESULTS), "--guides", str(ROOT / "docs"), "--records", str(out.parent)]
         assert main(["site", "fedvn", "--out", str(out), *words]) == 0
     return out
@@ -109,6 +113,12 @@ def test_what_is_no_site_is_not_written_over(tmp_path, monkeypatch, capsys):
     assert main(["site", "fedvn", "--results", str(RESULTS), "--out", "mine"]) == 2
     assert "name another folder" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_what_lies_beside_a_site_is_left_alone_and_no_working_folder_stays(site):
+    assert {path.name for path in site.parent.iterdir()} == {"build", "site", "temporary"}
+    assert [path.name for path in (site.parent / "build/site").iterdir()] == ["thesis.tex"]
+    assert not list((site.parent / "temporary").iterdir())
 
 
 def test_missing_packages_are_named_with_the_way_to_install_them(monkeypatch):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from fgl_repro.cli import request
 from fgl_repro.config import outdated
@@ -18,6 +21,9 @@ from fgl_repro.tables.spec import TableSpec
 Watched = Callable[[Sequence[request.Pair]], Iterable[request.Pair]]
 """Shows a bar while many tables are filled."""
 
+LOCK = ".publish.lock"
+"""File in a paper's folder that a process holds locked while it publishes there; git ignores it."""
+
 
 def publish(args: argparse.Namespace, watched: Watched) -> int:
     """Pack the runs of the tables that the command line names, and write their pages and the findings."""
@@ -25,18 +31,43 @@ def publish(args: argparse.Namespace, watched: Watched) -> int:
     for paper in wanted:
         request.of_ours(paper)
     for paper, specs in wanted.items():
-        _pack(args, paper, specs)
-        if args.only_records:
-            continue
-        made = filled(paper, archive := request.folders_of(args).packed_alone(paper), watched)
-        names = {spec.name for spec in specs}
-        _refuse_blanks(args, made)
-        for item in (item for item in made if item.spec.name in names and item.has_numbers):
-            artifact.write(item, args.results / item.place)
-        print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
+        with _alone(args.results / paper):
+            _pack(args, paper, specs)
+            if not args.only_records:
+                _write_pages(args, paper, specs, watched)
     for path in [] if args.only_records else findings.write_all(args.results):
         print(f"Written to {path}.")
     return 0
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Publish into ``folder`` as the only process: two at once would each write what the other one does not know of.
+
+    Another process waits until we have done. The system gives the lock back when we are killed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(
+                f"fgl-table: waiting for another process, which publishes into {folder}.", file=sys.stderr, flush=True
+            )
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            pass  # some shared disks have no locks, and most people publish alone
+        yield
+
+
+def _write_pages(args: argparse.Namespace, paper: str, specs: list[TableSpec], watched: Watched) -> None:
+    """Write the tables that the command line names, and their paper's report, from published runs."""
+    made = filled(paper, archive := request.folders_of(args).packed_alone(paper), watched)
+    names = {spec.name for spec in specs}
+    _refuse_blanks(args, made)
+    for item in (item for item in made if item.spec.name in names and item.has_numbers):
+        artifact.write(item, args.results / item.place)
+    print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
 
 
 def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) -> None:

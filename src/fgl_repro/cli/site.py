@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,6 @@ from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import site
 from fgl_repro.web.runs import Runs
 from fgl_repro.web.sources import Sources
-
-WORK = Path("build/site")
 
 
 def write(args: argparse.Namespace, watched: Any) -> Path:
@@ -38,7 +37,8 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
         return artifact.make(spec, protocol, folders.archive(spec.paper))
 
     sources = Sources(args.results, args.tables, args.guides, specs, Runs(runs()), rounds, fill)
-    return site.build(sources, args.out, WORK, watched)
+    with tempfile.TemporaryDirectory(prefix="fgl-site-") as work:
+        return site.build(sources, args.out, Path(work), watched)
 
 
 def _tell_of_unwritten(args: argparse.Namespace, specs: Iterable[TableSpec]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import read_sealed, write_sealed
 from fgl_repro.runs import curves
+from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import SELECTIONS, Note, Record
 from fgl_repro.runs.store import RecordStore
 
@@ -79,11 +80,22 @@ class Packed(_Sealed[Record]):
         super().__init__(path, Record)
 
     def took(self) -> Iterator[tuple[dict[str, Any], float]]:
-        """Science and seconds of every run on a CPU; they are not validated for this."""
-        for text in self._texts.values():
-            record = json.loads(text)
-            if record["device"] == "cpu":
-                yield record["config"], record["seconds"]["total"]
+        """Science and seconds of every run on a CPU; a run is not validated for this while it has them.
+
+        Raises:
+            UserError: A run lacks them, or what costs need to know of it.
+        """
+        for key, text in self._texts.items():
+            try:
+                record = json.loads(text)
+                took = record["config"], float(record["seconds"]["total"])
+                Costs([took])
+                on_cpu = record["device"] == "cpu"
+            except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
+                _ = self[key]  # which says what is wrong with it
+                raise self._damaged(f"run {key[:8]}: its config lacks what every run has") from None
+            if on_cpu:
+                yield took
 
 
 class PackedDiverged(_Sealed[Note]):

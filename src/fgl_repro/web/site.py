@@ -36,7 +36,7 @@ def build(sources: Sources, out: Path, work: Path, watched: results.Watched = it
     """Write the site into ``out``; returns its front page.
 
     Args:
-        work: Folder for what MkDocs reads; made anew.
+        work: Empty folder for what MkDocs reads.
         watched: Shows progress over the tables.
 
     Raises:
@@ -45,7 +45,6 @@ def build(sources: Sources, out: Path, work: Path, watched: results.Watched = it
     check()
     if out.exists() and any(out.iterdir()) and not (out / "all-runs.js").exists():
         raise UserError(f"{out} holds something that is no site: name another folder with --out.")
-    shutil.rmtree(work, ignore_errors=True)
     site = Site(work / "docs")
     _assets(site)
     results.add(site, sources, watched)

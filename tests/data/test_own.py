@@ -169,7 +169,7 @@ def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pyt
         (linked(torch.tensor([0, 1])), r"edge_index of the data set own must be .*, not torch\.int64 \[2\]"),
         (linked(np.array([[0], [1]])), r"edge_index of the data set own must be .*, not numpy\.ndarray"),
         (linked(torch.eye(2).long().to_sparse()), r"must be a dense tensor .*, not torch\.int64 \[2, 2\] as torch\.sp"),
-        (pyg([0, 1], [(0, 1)], np.eye(2)), r"x of the data set own must be a tensor .*, not numpy\.ndarray: convert"),
+        (pyg([0, 1], [(0, 1)], np.eye(2)), r"x of the data set own must be a tensor .*, not numpy\.ndarray: call t"),
         (pyg([0, 1], [(0, 1)], torch.eye(2).bfloat16()), r"x of the data set own must be .*, not torch\.bfloat16"),
         (pyg([0, 1], [(0, 1)], torch.eye(2).to(torch.complex64)), "x of the data set own must be .*complex64"),
         (pyg([0, 1], [(0, 1)], torch.ones(2)), r"x of the data set own must be a tensor \[nodes, features\]"),

@@ -139,7 +139,7 @@ def test_a_data_set_of_pyg_is_taken_too(loaded: Callable[[Any], GraphSet]) -> No
         ([one(0), one(1, edge_index=torch.tensor([[0], [1.5]]))], r"graph 1 of own must be a .*not torch\.float32 \[2"),
         ([one(0), one(1, edge_index=np.array([[0], [1]]))], r"edge_index of graph 1 of own must .*, not numpy\.nda"),
         ([one(0), one(1, edge_index=torch.eye(2).to_sparse())], "edge_index of graph 1 of own must be a dense tensor"),
-        ([one(0), one(1, x=np.ones((3, 2)))], r"x of graph 1 of own must be .*, not numpy\.ndarray: convert it"),
+        ([one(0), one(1, x=np.ones((3, 2)))], r"x of graph 1 of own must be .*, not numpy\.ndarray: call torch"),
         ([one(0), one(1, x=torch.ones(3, 2).bfloat16())], r"x of graph 1 of own must be .*, not torch\.bfloat16 \[3"),
         ([one(0), one(1, x=torch.ones(3))], r"x of graph 1 of own must be a tensor \[nodes, features\]"),
         ([one(0), one(10**9)], "it has 1000000001 classes for 2 graphs: number them"),

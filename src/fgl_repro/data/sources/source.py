@@ -126,8 +126,8 @@ def features_of(what: str, x: Any) -> Any:
     except TypeError:
         good = False
     if not good:
-        kind = "a tensor [nodes, features] of numbers that NumPy has, too"
-        raise UserError(f"x of {what} must be {kind}, not {_described(x)}: convert it, as by x.float().")
+        kind = "a tensor [nodes, features] of a type that NumPy has"
+        raise UserError(f"x of {what} must be {kind}, not {_described(x)}: call torch.as_tensor(x).float().")
     return x.detach().cpu()
 
 

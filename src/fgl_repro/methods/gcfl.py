@@ -22,7 +22,8 @@ parameters at 0.01 never comes near, and the GINs of FedVN's protocol move by le
 with a mean of more than 0.05 on CMNIST; all that is FedAvg. ``ratio`` keeps what both bounds imply at any scale,
 ||mean|| < 0.5 max; the code's other presets have 0.1 to 0.56. It does not ask whether updates disagree much: K updates
 that have nothing to do with each other have a mean of 1 / sqrt(K) of their norm, which is less than half from five
-clients on. So clusters dissolve in the packed runs, to one client or two each, and GCFL ends near training alone.
+clients on. So clusters dissolve in the packed runs, mostly to one client or two each, and GCFL ends near training
+alone.
 
 Other differences from its code: accuracies are the protocol's, not a client's best over the models of all clusters, as
 there. Of GCFL+'s two signals only the default is here, not the norms of updates. What FED-PUB ran is unknown, and what

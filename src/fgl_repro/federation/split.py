@@ -57,7 +57,7 @@ class Split:
             )
 
     def roles(self, name: str, num_nodes: int, clients: int, overlapping: bool) -> np.ndarray:
-        """Role of each node of the graph ``name`` with N nodes (``TRAIN``, ``VALIDATION``, ``TEST``), int8 ``[N]``.
+        """Draw the role of each of the N nodes of graph ``name`` (``TRAIN``, ``VALIDATION``, ``TEST``), int8 ``[N]``.
 
         Roles are drawn once over the whole graph, before any partition (FED-PUB's generator, which FedLoG reuses). In
         one random order the first round(r_train N) nodes train, the next round(r_test N) test, the rest validate.
@@ -83,7 +83,7 @@ class Split:
         return roles
 
     def roles_by_class(self, labels: np.ndarray, nodes: Sequence[np.ndarray]) -> np.ndarray:
-        """Role of each node, drawn at each client from the ``nodes`` it alone has, class by class, int8 ``[N]``.
+        """Draw the role of each node, at each client from the ``nodes`` it alone has, class by class, int8 ``[N]``.
 
         Of n nodes of a class floor(r_train n) train. O-pFGL's code then takes floor(r_validation n) nodes to validate,
         OpenFGL's all up to floor((r_train + r_validation) n); the rest test. Classes of few nodes thus have no training
@@ -105,12 +105,12 @@ class Split:
 
 
 def floor(value: float) -> int:
-    """The largest integer that is not above ``value``, give or take what floats lose: 0.6 * 5 is 3."""
+    """Round ``value`` down to an integer, give or take what floats lose: 0.6 * 5 is 3."""
     return math.floor(value + 1e-9)
 
 
 def turns_before(name: str, clients: int, overlap: bool) -> list[tuple[str, int]]:
-    """Data set and client count of every draw of FED-PUB's released generators before that for ``clients`` on ``name``.
+    """List draws of FED-PUB's released generators before that for ``clients`` on ``name``: data set and client count.
 
     A script seeds Python's and torch's generators once, with 1234, and goes through the data sets and, for each, the
     client counts. What a data set gets therefore depends on all that was drawn before it. For overlapping clients two

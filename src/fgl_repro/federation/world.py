@@ -35,21 +35,21 @@ class UnionGraph:
 
     @staticmethod
     def copies(base: Graph, clients: int) -> UnionGraph:
-        """The whole of ``base`` for every client."""
+        """Give the whole of ``base`` to every client."""
         everything = np.arange(base.num_nodes)
         whole = UnionGraph.induced(base, [everything] * clients)
         return replace(whole, block=UnionGraph.induced(base, [everything]))
 
     @staticmethod
     def induced(base: Graph, nodes: list[np.ndarray]) -> UnionGraph:
-        """Union of the induced subgraphs of ``base`` on each array of (ascending) nodes."""
+        """Unite the induced subgraphs of ``base`` on each array of (ascending) nodes."""
         ptr = np.concatenate([[0], np.cumsum([len(n) for n in nodes])]).astype(np.int64)
         blocks = [induced(base.adjacency, n) for n in nodes]
         adjacency = sp.block_diag(blocks, format="csr", dtype=np.float32)
         return UnionGraph(base, np.concatenate(nodes).astype(np.int64), ptr, sp.csr_matrix(adjacency))
 
     def of_clients(self, which: np.ndarray) -> tuple[UnionGraph, np.ndarray]:
-        """The graph of some clients alone, and their union nodes here, ascending.
+        """Return the graph of some clients alone, and their union nodes here, ascending.
 
         Args:
             which: Numbers of the clients, ascending.
@@ -90,7 +90,7 @@ class UnionGraph:
         return np.stack([upper.row[order], upper.col[order]]).astype(np.int64)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """How many of these union nodes are of each class at each client, int64 ``[K, C]``."""
+        """Count how many of these union nodes are of each class at each client, int64 ``[K, C]``."""
         table = np.zeros((self.num_clients, self.base.num_classes), dtype=np.int64)
         np.add.at(table, (self.owner[rows], self.labels[rows]), 1)
         return table
@@ -138,23 +138,23 @@ class Pairs:
 
     @staticmethod
     def of(linked: np.ndarray, without: np.ndarray) -> Pairs:
-        """Pairs with a link ``[2, P1]`` and pairs without one ``[2, P0]``."""
+        """Join pairs with a link ``[2, P1]`` and pairs without one ``[2, P0]``."""
         flags = np.repeat([True, False], [linked.shape[1], without.shape[1]])
         return Pairs(np.concatenate([linked, without], axis=1), flags)
 
     @staticmethod
     def joined(parts: list[Pairs]) -> Pairs:
-        """Those of one client after the other."""
+        """Join the pairs of one client after the other."""
         nodes = np.concatenate([part.nodes for part in parts], axis=1)
         return Pairs(nodes, np.concatenate([part.linked for part in parts]))
 
     def owner(self, graph: UnionGraph) -> np.ndarray:
-        """Client of each pair, int64 ``[P]``."""
+        """Return the client of each pair, int64 ``[P]``."""
         own: np.ndarray = graph.owner[self.nodes[0]]
         return own
 
     def counts(self, graph: UnionGraph) -> np.ndarray:
-        """Pairs of each client, int64 ``[K]``; 0 where those with and without a link are not both there."""
+        """Count the pairs of each client, int64 ``[K]``; 0 where those with and without a link are not both there."""
         both = [
             np.bincount(self.owner(graph)[flag], minlength=graph.num_clients) for flag in (self.linked, ~self.linked)
         ]
@@ -196,7 +196,7 @@ class World:
         return self.graph.num_clients
 
     def of_clients(self, which: np.ndarray) -> World:
-        """What some clients, given by their numbers, ascending, train on and are validated by; without probes."""
+        """Return what some clients, given by ascending numbers, train on and are validated by; without probes."""
         graph, nodes = self.graph.of_clients(which)
         train, judged = (
             np.flatnonzero(np.isin(nodes, rows, assume_unique=True)) for rows in (self.train, self.validation.rows)

@@ -53,7 +53,7 @@ class Batches:
         self._draw = [numpy_rng(f"neighbours/{k}", seed) for k in range(world.num_clients)]
 
     def epoch(self) -> Iterator[Batch]:
-        """The steps of one epoch."""
+        """Yield the steps of one epoch."""
         shape = (len(self.rows), int(self.steps.max()) * self.size)
         orders = np.full(shape, -1, dtype=np.int64)
         uniform = np.zeros((*shape, self.draws), dtype=np.float32)

@@ -69,7 +69,7 @@ class Clients:
         self._dropout = torch_rng("dropout", seed, str(device))
 
     def holders(self, name: str) -> np.ndarray:
-        """Clients that have a trained tensor, ascending: row i of it is that of the i-th."""
+        """Return the clients that have a trained tensor, ascending: row i of it is that of the i-th."""
         return self.model.holders(name, self.count)
 
     @property
@@ -83,7 +83,7 @@ class Clients:
         return {**self.params, **self.personal}
 
     def optimiser(self) -> Optimiser:
-        """The clients' optimiser over all they train: the same in all rounds, or a new one, as the protocol says."""
+        """Return the clients' optimiser over all they train: the same in all rounds, or a new one, by the protocol."""
         return self._new() if self.protocol.moments == "each_round" else self._kept
 
     def _new(self) -> Optimiser:
@@ -95,7 +95,7 @@ class Clients:
         return own.passed_on() if self.protocol.moments == "shared" else own
 
     def optimiser_of(self, part: str, params: Params) -> Optimiser:
-        """One like :meth:`optimiser` over a ``part`` of what is trained, for methods whose parts step in turn."""
+        """Give one like :meth:`optimiser` over a ``part`` of what is trained, for methods whose parts step in turn."""
         if self.protocol.moments == "each_round":
             return stacked(params, self.protocol)
         if part not in self._parts:
@@ -121,7 +121,7 @@ class Clients:
         return plain and still and not self.protocol.batch
 
     def only(self, which: np.ndarray) -> Clients:
-        """Some of these clients, by their places here, ascending, with copies of what they train."""
+        """Pick some of these clients, by their places here, ascending, with copies of what they train."""
         out = copy(self)
         for made in ("_kept", "_parts", "_batches"):
             vars(out).pop(made, None)
@@ -140,7 +140,7 @@ class Clients:
         return out
 
     def among(self, values: Tensor, view: View) -> Tensor:
-        """These clients' part of ``values`` ``[K, r, ...]`` of the same rows of all clients, as wide as ``view``."""
+        """Pick these clients' part of ``values`` ``[K, r, ...]`` of the same rows of all, as wide as ``view``."""
         return values[torch.from_numpy(self.index).to(values.device), : view.mask.shape[1]]
 
     def steps(
@@ -150,7 +150,7 @@ class Clients:
         batches: Batches | None = None,
         going: np.ndarray | None = None,
     ) -> Iterator[LocalStep]:
-        """Local steps: one an epoch on everything (or as many as the protocol says), or mini-batches.
+        """Yield the local steps: one an epoch on everything (or as many as the protocol says), or mini-batches.
 
         Args:
             inputs: What the rows are computed from; None: the clients' own.
@@ -168,7 +168,7 @@ class Clients:
                 first = False
 
     def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None, watch: Watch | None = None) -> Tensor:
-        """Local epochs of one round with the clients' optimiser; the last loss of each client ``[K]``.
+        """Train for the local epochs of one round with the clients' optimiser; return each client's last loss ``[K]``.
 
         Clients that share one optimiser train in turn, each all of its epochs.
         """
@@ -179,7 +179,7 @@ class Clients:
         return descend(steps, loss, [self.optimiser()], watch)
 
     def logits(self, step: LocalStep, teacher: Teacher | None = None, params: Params | None = None) -> Tensor:
-        """Training-mode logits of the rows of a step, ``[K, r, C]``, of what is trained or of other ``params``.
+        """Compute training-mode logits of the rows of a step, ``[K, r, C]``, of what is trained or of other ``params``.
 
         A teacher hands its first layer on, if it can.
         """
@@ -187,7 +187,7 @@ class Clients:
         return self.model(self.trained if params is None else params, step.view, self._dropout, handed_on)
 
     def teacher(self) -> Teacher:
-        """The models as they are now, as teachers on all training rows."""
+        """Take the models as they are now as teachers on all training rows."""
         view = self.inputs.train
         first = self.model.first(self.trained, view)
         with torch.no_grad():

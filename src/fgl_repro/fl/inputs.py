@@ -39,7 +39,10 @@ class Inputs:
     seed: int
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
-        """What ``rows`` of the training graph (union nodes, ascending) are predicted from, all neighbours at hand."""
+        """Cut out what ``rows`` of the training graph (union nodes, ascending) are predicted from.
+
+        All neighbours are at hand.
+        """
         return self.model.view(views, self.world.graph, rows)
 
     @cached_property
@@ -53,19 +56,19 @@ class Inputs:
         return self.cut(self.views, self.world.train)
 
     def batch(self, batch: Batch) -> View:
-        """A mini-batch: all neighbours, or a few drawn ones where the model has a fan-out."""
+        """Cut out a mini-batch: all neighbours, or a few drawn ones where the model has a fan-out."""
         if self.model.fanout:
             return self.neighbours.view(batch.rows, batch.draws)
         return self.cut(self.views.brief, batch.rows)
 
     def evaluation_view(self, rows: np.ndarray) -> View:
-        """``rows`` of the training graph when models are judged."""
+        """View ``rows`` of the training graph to judge models."""
         if self.model.test_fanout:
             return self.elsewhere(self.world.graph, rows)
         return self.cut(self.views, rows)
 
     def elsewhere(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """``rows`` of any graph when models are judged: all neighbours, or a few, drawn once for the whole run."""
+        """View ``rows`` of any graph to judge models: all neighbours, or a few, drawn once for the whole run."""
         if not self.model.test_fanout:
             return self.model.view(self.views, graph, rows)
         shape = (len(rows), numbers(self.model.test_fanout))
@@ -74,5 +77,5 @@ class Inputs:
 
 
 def numbers(fan: int) -> int:
-    """How many random numbers choose the neighbours of a node and theirs."""
+    """Tell how many random numbers choose the neighbours of a node and theirs."""
     return fan + fan * fan

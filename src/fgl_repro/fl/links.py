@@ -59,7 +59,7 @@ class LinkTuning(Stage[Step]):
         return (Step(going) for _ in range(epochs))
 
     def outputs(self, trained: Params, dropout: torch.Generator | None = None) -> Tensor:
-        """What the networks say of all union nodes ``[N, C]``."""
+        """Compute what the networks say of all union nodes ``[N, C]``."""
         found = self.clients.model(trained, self.view, dropout)
         return found.flatten(0, 1)[self.view.slots]
 
@@ -71,12 +71,12 @@ class LinkTuning(Stage[Step]):
         return every.new_zeros(self.clients.count).index_add(0, self.owner, every) / (2 * self.counts)
 
     def scores(self, trained: Params) -> Tensor:
-        """Areas under the ROC curve over the pairs for validation ``[K]``; one half where there are none."""
+        """Measure areas under the ROC curve over the pairs for validation ``[K]``; one half where there are none."""
         areas = np.nan_to_num(self.areas(trained, self.held.validation), nan=0.5)
         return torch.from_numpy(areas).to(self.clients.samples)
 
     def areas(self, trained: Params, pairs: Pairs) -> np.ndarray:
-        """Each client's area under the ROC curve over ``pairs``, float ``[K]``; NaN where one kind is missing."""
+        """Measure each client's area under the ROC curve over ``pairs``, float ``[K]``; NaN where a kind is missing."""
         with torch.no_grad():
             z = self.outputs(trained)
             scores = logits(z, torch.from_numpy(pairs.nodes).to(z.device)).cpu().numpy()
@@ -85,7 +85,7 @@ class LinkTuning(Stage[Step]):
         return np.array([area(scores[rows], pairs.linked[rows]) for rows in own])
 
     def tested(self) -> dict[str, Any]:
-        """The averages over the pairs for tests of each client's network at its best check."""
+        """Test each client's network at its best check, and return the averages over the pairs for tests."""
         found, graph = self.areas(self.best, self.held.test), self.clients.world.graph
         counts = self.held.test.counts(graph)
         there, nodes = counts > 0, np.diff(graph.ptr)
@@ -104,12 +104,12 @@ class LinkTuning(Stage[Step]):
 
 
 def logits(outputs: Tensor, pairs: Tensor) -> Tensor:
-    """z_i . z_j of pairs ``[2, P]``, from z ``[N, C]``: ``[P]``."""
+    """Compute z_i . z_j of pairs ``[2, P]``, from z ``[N, C]``: ``[P]``."""
     return (outputs[pairs[0]] * outputs[pairs[1]]).sum(1)
 
 
 def area(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Area under the ROC curve: how often a positive's score is the greater one, ties counting half (Mann-Whitney).
+    """Measure the area under the ROC curve: how often a positive's score is greater, ties counting half (Mann-Whitney).
 
     Args:
         scores: ``[P]``.
@@ -123,7 +123,7 @@ def area(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def predicted(clients: Clients, start: Params, found: dict[str, dict[str, Any]]) -> Iterable[Phase]:
-    """The phase in which links are learnt; ``found`` is told what the tests of the probe ``links`` gave."""
+    """Yield the phase in which links are learnt; ``found`` is told what the tests of the probe ``links`` gave."""
     stage = LinkTuning(clients, start)
     yield stage.phase("link_tuning", clients.protocol.link_tuning)
     found["links"] = stage.tested()

@@ -22,11 +22,11 @@ class Message:
     """
 
     def tensors(self) -> Params:
-        """Weights this message carries for the clients' models, by parameter name."""
+        """Return the weights this message carries for the clients' models, by parameter name."""
         return {}
 
     def bytes_by_field(self) -> dict[str, np.ndarray]:
-        """Bytes that each client sends or receives, int64 ``[K]``, per field."""
+        """Count the bytes that each client sends or receives, int64 ``[K]``, per field."""
         out: dict[str, np.ndarray] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -56,7 +56,7 @@ class Features(Message):
 
 
 def _bytes_of_each(tensor: Tensor) -> np.ndarray:
-    """Clients' parts of one stacked tensor are equal in size."""
+    """Count the bytes of each client's part of one stacked tensor, all equal in size."""
     return np.full(tensor.shape[0], tensor.numel() // tensor.shape[0] * tensor.element_size(), dtype=np.int64)
 
 
@@ -77,7 +77,7 @@ class Ledger:
                 self.clients[phase, direction, name] = self.clients.get((phase, direction, name), 0) + sizes
 
     def as_dict(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Mean over clients, rounded: ``{phase: {direction: {field: bytes}}}``."""
+        """Average over clients, rounded: ``{phase: {direction: {field: bytes}}}``."""
         out: dict[str, dict[str, dict[str, int]]] = {}
         for (phase, direction, name), sizes in sorted(self.clients.items(), key=lambda item: item[0]):
             out.setdefault(phase, {}).setdefault(direction, {})[name] = round(int(sizes.sum()) / len(sizes))

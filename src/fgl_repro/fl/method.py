@@ -46,7 +46,7 @@ else:
 
 
 def that_can_hide_uploads() -> str:
-    """``fedavg, ...``: every method that ``method.secure=true`` is for."""
+    """List, as in ``fedavg, ...``, every method that ``method.secure=true`` is for."""
     return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_hide_uploads()))
 
 

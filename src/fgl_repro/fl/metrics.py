@@ -36,7 +36,7 @@ class Metric:
     error: bool = False
 
     def merit(self, value: float) -> float:
-        """``value``, so that more is better: the minus of an error."""
+        """Return ``value`` so that more is better: the minus of an error."""
         return -value if self.error else value
 
     @property
@@ -62,7 +62,7 @@ PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}
 
 
 def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Tensor | None = None) -> Tensor:
-    """Share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 when it has no rows.
+    """Measure the share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 without rows.
 
     Where numbers are predicted, minus the mean absolute error: more is better here, too.
 
@@ -79,14 +79,17 @@ def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Ten
 
 
 def hits(logits: Tensor, view: View) -> Tensor:
-    """Rows of each client predicted right ``[K]``, from logits ``[K, r, C]``; minus its absolute errors, of numbers."""
+    """Count the rows of each client predicted right ``[K]``, from logits ``[K, r, C]``.
+
+    Where numbers are predicted, return minus its absolute errors.
+    """
     if view.numbers is not None:
         return -((logits.squeeze(-1) - view.numbers).abs() * view.mask).sum(1)
     return ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
 
 
 def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
-    """All averages of one probe.
+    """Measure all averages of one probe.
 
     Args:
         probe: Rows, owners and the average that its protocol prints.
@@ -138,7 +141,7 @@ def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
 
 
 def macro_f1(probe: Probe, predicted: np.ndarray) -> np.ndarray:
-    """F1 of every class at every client, ``[K, C]``: 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
+    """Compute the F1 of every class at every client, ``[K, C]``: 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
     owner, labels = probe.graph.owner[probe.rows], probe.graph.labels[probe.rows]
     shape = probe.graph.num_clients, probe.graph.base.num_classes
     both, true, said = (np.zeros(shape) for _ in range(3))
@@ -154,7 +157,7 @@ def _mean(values: Sequence[float] | np.ndarray, weight: np.ndarray) -> float | N
 
 
 def likeness(embedded: Tensor, view: View, classes: int) -> Tensor:
-    """Mean cosine similarity of embeddings of one class, of every two clients, ``[C, K, K]`` (FedVN, Figure 6).
+    """Average the cosine similarity of embeddings of one class, of every two clients, ``[C, K, K]`` (FedVN, Figure 6).
 
     NaN where either client has no row of that class. A client's with itself counts every row's with itself, too.
 
@@ -168,7 +171,7 @@ def likeness(embedded: Tensor, view: View, classes: int) -> Tensor:
 
 
 def jensen_shannon(counts: np.ndarray) -> np.ndarray:
-    """Divergence of the class shares of every two clients in bits, 0 (equal) to 1 (no class in common).
+    """Compute the divergence of the class shares of every two clients in bits, 0 (equal) to 1 (no class in common).
 
     JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2.
 
@@ -182,14 +185,14 @@ def jensen_shannon(counts: np.ndarray) -> np.ndarray:
 
 
 def entropy(shares: np.ndarray) -> np.ndarray:
-    """Entropy in bits over the last axis."""
+    """Compute the entropy in bits over the last axis."""
     logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
     bits: np.ndarray = -(shares * logs).sum(-1)
     return bits
 
 
 def label_correlation(similar: np.ndarray, counts: np.ndarray) -> float | None:
-    """Pearson's correlation, over pairs of clients, of ``similar`` ``[K, K]`` and likeness of labels.
+    """Compute Pearson's correlation, over pairs of clients, of ``similar`` ``[K, K]`` and likeness of labels.
 
     Likeness is 1 minus the Jensen-Shannon divergence of the class ``counts`` ``[K, C]``. None where either is constant.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def average(params: Params, share: Tensor) -> Params:
-    """One weighted mean for all: ``share @ theta``, expanded over clients.
+    """Mix all models into one weighted mean for all: ``share @ theta``, expanded over clients.
 
     Args:
         params: Stacked tensors ``[K, ...]``.
@@ -27,35 +27,35 @@ def average(params: Params, share: Tensor) -> Params:
 
 
 def mix(params: Params, matrix: Tensor) -> Params:
-    """A mean of its own for every client: row k of ``matrix`` ``[K, K]`` weighs the models that client k receives."""
+    """Mix a mean of its own for every client: row k of ``matrix`` ``[K, K]`` weighs the models that k receives."""
     return {name: (matrix @ theta.reshape(len(matrix), -1)).reshape(theta.shape) for name, theta in params.items()}
 
 
 def softmax_of_cosine(embedding: Tensor, tau: float) -> Tensor:
-    """Row softmax of ``tau * cos(e_i, e_j)`` for embeddings ``[K, D]`` (FED-PUB): a mixing matrix ``[K, K]``."""
+    """Take row softmax of ``tau * cos(e_i, e_j)`` for embeddings ``[K, D]`` (FED-PUB): a mixing matrix ``[K, K]``."""
     return torch.softmax(tau * cosine(embedding), dim=1)
 
 
 def drift(params: Params, anchor: Params) -> Tensor:
-    """Squared distance of the stacked tensors from those of ``anchor``, over all its names, ``[K]``."""
+    """Measure the squared distance of the stacked tensors from those of ``anchor``, over all its names, ``[K]``."""
     total: Tensor = sum(((params[name] - anchor[name]) ** 2).flatten(1).sum(1) for name in anchor)  # type: ignore
     return total
 
 
 def cosine(vectors: Tensor) -> Tensor:
-    """Cosine of every two rows: ``[K, D] -> [K, K]``."""
+    """Compute the cosine of every two rows: ``[K, D] -> [K, K]``."""
     unit = vectors / vectors.norm(dim=1, keepdim=True).clamp_min(1e-12)
     similar: Tensor = unit @ unit.T
     return similar
 
 
 def flat(params: Params) -> Tensor:
-    """Stacked tensors as one vector a client, ``[K, P]``."""
+    """Flatten the stacked tensors into one vector a client, ``[K, P]``."""
     return torch.cat([theta.flatten(1) for theta in params.values()], dim=1)
 
 
 def unflat(vector: Tensor, like: Params) -> Params:
-    """One vector ``[P]`` for all clients, as the stacked tensors that ``flat`` would make it of."""
+    """Expand one vector ``[P]`` for all clients to the stacked tensors that ``flat`` would make it of."""
     parts = vector.split_with_sizes([theta[0].numel() for theta in like.values()])
     return {
         name: part.to(theta).view(1, *theta.shape[1:]).expand_as(theta)
@@ -64,7 +64,7 @@ def unflat(vector: Tensor, like: Params) -> Params:
 
 
 def class_shares(rates: Tensor, inverse: bool = False) -> Tensor:
-    """Weights of the clients in a mean for each class, from their class shares r, columns summing to 1 (FedLoG).
+    """Weigh the clients in a mean for each class by their class shares r, columns summing to 1 (FedLoG).
 
     Args:
         rates: Share of each class at each client ``[K, C]``. A class that nobody has is shared equally.
@@ -77,7 +77,7 @@ def class_shares(rates: Tensor, inverse: bool = False) -> Tensor:
 
 
 def disturbed(rates: Tensor, noise: float, permute: bool, rng: Generator) -> Tensor:
-    """Class shares ``[K, C]`` as a client may report them to hide its own (FedLoG, Table 3).
+    """Disturb class shares ``[K, C]`` as a client may before it reports them, to hide its own (FedLoG, Table 3).
 
     Args:
         noise: Standard deviation of added Gaussian noise as a multiple of each share; negative results become 0.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def stacked(
     params: Params, protocol: Protocol, weight_decay: float | None = None, owners: list[np.ndarray] | None = None
 ) -> Optimiser:
-    """The protocol's optimiser over ``params`` ``[K, ...]``, at its beginning.
+    """Build the protocol's optimiser over ``params`` ``[K, ...]``, at its beginning.
 
     Args:
         weight_decay: In place of the protocol's.
@@ -61,7 +61,7 @@ class Optimiser(ABC):
         self._places: list[list[tuple[int, int]]] = []
 
     def passed_on(self) -> Optimiser:
-        """This optimiser, before its first step, as one for all: what it remembers of a client goes on to the next.
+        """Make this optimiser, before its first step, one for all: what it remembers of a client goes on to the next.
 
         In a fleet it goes on to the next client with such tensors.
         """
@@ -73,7 +73,7 @@ class Optimiser(ABC):
         return self
 
     def only(self, params: Params, which: np.ndarray) -> Optimiser:
-        """This optimiser, of clients that took every step, for some of them alone: ``params`` are their tensors."""
+        """Cut this optimiser, of clients that took every step, down to some of them: ``params`` are their tensors."""
         assert not self._ragged, "clients parted ways"
         assert not self._places, "clients share what it remembers"
         out = copy(self)
@@ -84,7 +84,7 @@ class Optimiser(ABC):
         return out
 
     def step(self, grads: list[Tensor], active: np.ndarray | None = None) -> None:
-        """One step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
+        """Take one step with gradients in the order of ``params``; ``active`` ``[K]`` bool, None for everybody."""
         if not (self._ragged or self._places or active is None or active.all()):
             self._ragged = True
             self.counts = [count.clone() for count, own in zip(self.counts, self.owners, strict=True) for _ in own]

@@ -36,7 +36,7 @@ class Prober:
         self.probes = (clients.world.validation, *clients.world.probes)
 
     def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
-        """``{probe: averages}`` of the clients' own models."""
+        """Measure ``{probe: averages}`` of the clients' own models."""
         found: dict[str, dict[str, Any]] = {}
         with torch.no_grad():
             for probes, rows, view in self._groups:
@@ -46,7 +46,7 @@ class Prober:
         return {probe.name: found[probe.name] for probe in self.probes}
 
     def _predicted(self, trained: Params, view: View) -> Tensor:
-        """Class (or number) of each row.
+        """Predict the class (or number) of each row.
 
         One model may answer for many clients; a graph that all have is read model by model.
         """
@@ -61,7 +61,7 @@ class Prober:
         return torch.cat(found * (clients // len(found)))
 
     def accuracies(self, trained: Params) -> dict[str, float]:
-        """Curves: the printed accuracy of every test probe and each client's validation accuracy; NaN without rows.
+        """Take the curves: every test probe's printed accuracy and each client's validation accuracy; NaN without rows.
 
         Of whole graphs the mean test loss besides, by which a federation whose accuracies are noisy is compared.
         """
@@ -85,7 +85,7 @@ class Prober:
         return {"alike": told}
 
     def both(self, training: Training) -> dict[str, dict[str, Any]]:
-        """Every probe at the best validation round and at the last."""
+        """Measure every probe at the best validation round and at the last."""
         with self._clock():
             best, last = self.metrics(training.best), self.metrics(training.last)
         return {name: {"best": best[name], "last": last[name]} for name in best}
@@ -102,7 +102,7 @@ class Prober:
 
     @torch.no_grad()
     def _loss(self, trained: Params, view: View) -> float:
-        """Mean over the clients of the loss of the task."""
+        """Average the loss of the task over the clients."""
         return float(LocalStep(None, view).task_loss(self.clients.model(trained, view)).mean())
 
     @cached_property
@@ -125,7 +125,7 @@ class Prober:
         return [(probes, rows, self._view(probes[0].graph, rows)) for probes, rows in groups]
 
     def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """What ``rows`` of a graph are predicted from; one graph that all clients have is prepared once.
+        """Cut out what ``rows`` of a graph are predicted from; one graph that all clients have is prepared once.
 
         Where one model answers for all of them, it is given every copy.
         """
@@ -138,6 +138,6 @@ class Prober:
 
 
 def _answers(outputs: Tensor, view: View) -> Tensor:
-    """Class, or number, of each row ``[R]`` from outputs ``[K, r, C]``."""
+    """Read the class, or number, of each row ``[R]`` from outputs ``[K, r, C]``."""
     answers = outputs.argmax(-1) if view.numbers is None else outputs.squeeze(-1)
     return answers.flatten()[view.slots]

@@ -116,6 +116,6 @@ class Protocol(Axis):
             )
 
     def split_of(self, seed: int) -> Split:
-        """How the world of the run with this seed is drawn."""
+        """Say how the world of the run with this seed is drawn."""
         drawn = self.split_seed + (seed if self.redraw else 0)
         return Split(tuple(self.split), drawn, self.split_source)  # type: ignore[arg-type]

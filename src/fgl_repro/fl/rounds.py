@@ -95,7 +95,7 @@ def train(
 def prepare(
     method: Method[S], clients: Clients, ledger: Ledger, report: Report | None = None
 ) -> tuple[S, dict[str, Curves]]:
-    """All that comes before the rounds; returns the method's state and the curves of each phase.
+    """Do all that comes before the rounds; return the method's state and the curves of each phase.
 
     The server's first message reaches the clients first of all, and counts as the download of round 0.
     """
@@ -108,7 +108,7 @@ def prepare(
 
 
 def run_phases(phases: Iterable[Phase], clients: int, ledger: Ledger, report: Report | None) -> dict[str, Curves]:
-    """One after the other; the curves of those that have some."""
+    """Run one phase after the other; return the curves of those that have some."""
     run, start = {}, time.perf_counter()
     for phase in phases:
         run[phase.name] = phase.run(clients, ledger, report)
@@ -182,12 +182,12 @@ class _Rounds(Generic[S]):
         return Turn(values, up=upload, down=self.incoming if self.judged == "server" else before)
 
     def receive(self, *judged: str) -> None:
-        """Clients take what has come down, if anything has and ``judged`` names whose models are."""
+        """Let clients take what has come down, if anything has and ``judged`` names whose models are."""
         if self.incoming is not None and self.judged in judged:
             self.method.receive(self.clients, self.state, self.incoming)
 
     def _aggregated(self, upload: Message) -> Message:
-        """What the server makes of the uploads."""
+        """Return what the server makes of the uploads."""
         device = self.clients.views.device
         settle(device)
         start = time.perf_counter()
@@ -198,7 +198,7 @@ class _Rounds(Generic[S]):
 
 
 def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, float]:
-    """The numbers of a round in one transfer: a GPU is waited for once a round.
+    """Fetch the numbers of a round in one transfer: a GPU is waited for once a round.
 
     Args:
         curves: Tensors of one number each, ``loss`` and ``validation`` among them.

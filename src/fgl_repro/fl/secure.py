@@ -102,7 +102,7 @@ class Party:
             self._doors[other] = agreed(self._locks, keys[KEY:], b"lock")
 
     def shares(self) -> dict[int, bytes]:
-        """A locked share of the key behind its masks for every other client; its own stays here."""
+        """Lock a share of the key behind its masks for every other client; its own stays here."""
         own = split(int.from_bytes(self._secret, "big"), self.clients)
         self._held[self.number] = own[self.number]
         return {
@@ -117,18 +117,18 @@ class Party:
             self._held[other] = int.from_bytes(opened, "big")
 
     def _lock(self, sender: int, other: int) -> Any:
-        """What locks the one message from ``sender`` to its partner; each direction has a key of its own."""
+        """Return what locks the one message from ``sender`` to its partner; each direction has a key of its own."""
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
         return ChaCha20Poly1305(derived(self._doors[other], b"from %d" % sender))
 
     def masked(self, values: np.ndarray, number: int, out: frozenset[int] = frozenset()) -> np.ndarray:
-        """Vector ``number`` as it is sent, uint64 ``[L]``, without the masks of clients that are ``out``."""
+        """Mask vector ``number`` as it is sent, uint64 ``[L]``, without the masks of clients that are ``out``."""
         seeds = {other: seed for other, seed in self._seeds.items() if other not in out}
         return added(fixed(values, self.clients), self.number, seeds, number)
 
     def share_of(self, other: int) -> tuple[int, int]:
-        """Where a share of a dropped client's key lies, and the share."""
+        """Tell where a share of a dropped client's key lies, and the share."""
         return self.number + 1, self._held[other]
 
 
@@ -162,7 +162,7 @@ class Session:
         self.number, self.out = 0, frozenset[int]()
 
     def phase(self) -> Phase:
-        """The exchange, for the ledger: up, everybody's keys and shares; down, those of all others."""
+        """Return the exchange, for the ledger: up, everybody's keys and shares; down, those of all others."""
         count = len(self.parties)
         own, others = np.full(count, 2 * KEY), np.full(count, 2 * KEY * (count - 1))
         shares = np.full(count, (SHARE + TAG) * (count - 1))
@@ -170,7 +170,7 @@ class Session:
         return Phase("key_exchange", 1, lambda *_: turn)
 
     def upload(self, vectors: Tensor, dropped: frozenset[int] = frozenset()) -> Masked:
-        """The next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
+        """Send the next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
 
         Raises:
             UserError: Fewer are left than it takes to put a key together, or than hide each other in a sum.
@@ -194,7 +194,7 @@ class Session:
         return Masked(torch.from_numpy(sent.view(np.int64)), here, shares)
 
     def total(self, sent: Masked) -> np.ndarray:
-        """The sum of the last vectors of all clients that have sent one, float64 ``[L]``."""
+        """Sum the last vectors of all clients that have sent one, float64 ``[L]``."""
         here = sent.here.nonzero()[0].tolist()
         rows = sent.masked.numpy().view(np.uint64)[here]
         sum_: np.ndarray = reduce(np.add, rows)
@@ -209,7 +209,7 @@ class Session:
 
 
 def added(values: np.ndarray, client: int, seeds: Mapping[int, bytes], number: int) -> np.ndarray:
-    """``values`` and the masks that ``client`` has with the owners of the ``seeds``, uint64 ``[L]``."""
+    """Add to ``values`` the masks that ``client`` has with the owners of the ``seeds``, uint64 ``[L]``."""
     out = values.copy()
     for other, seed in seeds.items():
         mask = stream(seed, number, len(values))
@@ -218,13 +218,13 @@ def added(values: np.ndarray, client: int, seeds: Mapping[int, bytes], number: i
 
 
 def stream(seed: bytes, number: int, length: int) -> np.ndarray:
-    """Mask ``number`` of a pair, uint64 ``[L]``."""
+    """Derive mask ``number`` of a pair, uint64 ``[L]``."""
     drawn = hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(8 * length)
     return np.frombuffer(drawn, dtype="<u8")
 
 
 def fixed(values: np.ndarray, clients: int) -> np.ndarray:
-    """Fixed point mod 2^64, uint64, of float64 ``values``.
+    """Turn float64 ``values`` into fixed point mod 2^64, uint64.
 
     Raises:
         UserError: The sum of so many clients could be too large, or a value is no finite number.
@@ -239,18 +239,21 @@ def fixed(values: np.ndarray, clients: int) -> np.ndarray:
 
 
 def majority(clients: int) -> int:
-    """Shares that put a key together."""
+    """Tell how many shares put a key together."""
     return clients // 2 + 1
 
 
 def split(secret: int, clients: int) -> list[int]:
-    """Shares of a secret (Shamir, 1979): a random polynomial's values at 1 to K, whose value at 0 is the secret."""
+    """Split a secret into shares (Shamir, 1979).
+
+    They are a random polynomial's values at 1 to K, whose value at 0 is the secret.
+    """
     polynomial = [secret, *(secrets.randbelow(PRIME) for _ in range(majority(clients) - 1))]
     return [reduce(lambda value, a: (value * x + a) % PRIME, reversed(polynomial)) for x in range(1, clients + 1)]
 
 
 def joined(shares: Mapping[int, int]) -> int:
-    """The secret, from enough shares by their places (Lagrange's polynomial at 0)."""
+    """Put the secret together from enough shares by their places (Lagrange's polynomial at 0)."""
     secret = 0
     for x, share in shares.items():
         over = under = 1
@@ -262,14 +265,14 @@ def joined(shares: Mapping[int, int]) -> int:
 
 
 def private(secret: bytes) -> Any:
-    """The X25519 key that these bytes are."""
+    """Return the X25519 key that these bytes are."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.from_private_bytes(secret)
 
 
 def public(key: Any) -> bytes:
-    """The public half of a private key."""
+    """Return the public half of a private key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     out: bytes = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
@@ -277,12 +280,12 @@ def public(key: Any) -> bytes:
 
 
 def agreed(key: Any, other: bytes, purpose: bytes) -> bytes:
-    """What a private key and the public one of another client have in common, for one purpose."""
+    """Derive what a private key and the public one of another client have in common, for one purpose."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     return derived(key.exchange(X25519PublicKey.from_public_bytes(other)), purpose)
 
 
 def derived(secret: bytes, purpose: bytes) -> bytes:
-    """A key from a secret."""
+    """Derive a key from a secret."""
     return hashlib.shake_256(purpose + b"/" + secret).digest(KEY)

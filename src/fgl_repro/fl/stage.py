@@ -56,18 +56,18 @@ class Stage(Generic[S]):
         self._home = clients.trained
 
     def _each(self) -> Params:
-        """What is trained, a row for every client ``[K, ...]``."""
+        """Return what is trained, a row for every client ``[K, ...]``."""
         held = {name: len(self.clients.holders(name)) for name in self.params}
         return {name: value.detach().expand(held[name], *value.shape[1:]) for name, value in self.params.items()}
 
     def phase(self, name: str, epochs: int) -> Phase:
-        """The stage as a phase of at most so many epochs; a round of it ends with a check."""
+        """Make the stage a phase of at most so many epochs; a round of it ends with a check."""
         if epochs < self.every:
             self.before_first = epochs
         return Phase(name, max(epochs // self.every, 1), self.turn)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
-        """The epochs up to a check, and the check."""
+        """Train for the epochs up to a check, and make the check."""
         clients, at = self.clients, self.clients.index
         at_work = going[at]
         epochs = self.every if number else self.before_first
@@ -91,7 +91,7 @@ class Stage(Generic[S]):
         return Turn(values, going=self.waited < self.patience)
 
     def scores(self, trained: Params) -> Tensor:
-        """What a check compares, more being better ``[K]``: accuracies on the clients' own validation nodes.
+        """Measure what a check compares, more being better ``[K]``: accuracies on the clients' own validation nodes.
 
         Where numbers are predicted, minus the mean absolute errors.
         """
@@ -126,14 +126,14 @@ class FineTuning(Stage[LocalStep]):
         return self.clients.steps(epochs, going=going)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
-        """As any stage, by those who are still at it."""
+        """Take a turn as in any stage, by those who are still at it."""
         stay = np.flatnonzero(going[self.clients.index])
         if self.clients.separable and len(stay) < self.clients.count:
             self._leave(stay)
         return super().turn(number, going)
 
     def _leave(self, stay: np.ndarray) -> None:
-        """The clients at these places go on alone; the others have what they came for."""
+        """Go on with the clients at these places alone; the others have what they came for."""
         clients = self.clients.only(stay)
         self.settle()
         self.clients, self.params = clients, clients.trained
@@ -144,13 +144,16 @@ class FineTuning(Stage[LocalStep]):
 
 @torch.no_grad()
 def untrained(clients: Clients) -> Tensor:
-    """The loss of the models as they are on the clients' training nodes ``[K]``, for a round in which nobody trains."""
+    """Compute the loss of the models as they are on the clients' training nodes ``[K]``.
+
+    It is for a round in which nobody trains.
+    """
     view = clients.inputs.train
     return LocalStep(None, view).task_loss(clients.model(clients.trained, view))
 
 
 def fine_tuning(clients: Clients, objective: Callable[[Clients], Loss], lr: float) -> Iterator[Phase]:
-    """Fine-tuning as a phase of at most so many epochs as the protocol says."""
+    """Fine-tune in a phase of at most so many epochs as the protocol says."""
     stage = FineTuning(clients, objective, lr)
     yield stage.phase("fine_tuning", clients.protocol.fine_tuning)
     stage.settle()

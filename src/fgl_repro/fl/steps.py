@@ -39,11 +39,14 @@ class LocalStep(Step):
     first: bool = False
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over each client's rows: ``[K, r] -> [K]``."""
+        """Average over each client's rows: ``[K, r] -> [K]``."""
         return self.view.mean(values)
 
     def task_loss(self, logits: Tensor) -> Tensor:
-        """Mean cross-entropy over each client's rows ``[K]``, from logits ``[K, r, C]``; squared error, of numbers."""
+        """Average the cross-entropy over each client's rows ``[K]``, from logits ``[K, r, C]``.
+
+        Where numbers are predicted, average the squared error.
+        """
         if self.view.numbers is not None:
             return self.mean((logits.squeeze(-1) - self.view.numbers).square())
         flat = F.cross_entropy(logits.flatten(0, 1), self.view.labels.flatten(), reduction="none")
@@ -107,7 +110,7 @@ class Teacher:
     train: np.ndarray
 
     def of(self, step: LocalStep) -> Tensor:
-        """The teacher's logits of the rows of a step, ``[K, r, C]``."""
+        """Look up the teacher's logits of the rows of a step, ``[K, r, C]``."""
         if step.batch is None:
             return self.logits
         slots = self.view.slots

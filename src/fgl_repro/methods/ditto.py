@@ -59,7 +59,7 @@ class Ditto(FedAvg[None]):
                 clients.personal[name].copy_(value)
 
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
-        """The own model's epochs, then those of the copy of the global one; the loss is the own model's."""
+        """Train the own model for its epochs, then the copy of the global one; the loss is the own model's."""
         copy = global_model(clients)
         received = {name: value.detach().clone() for name, value in copy.items()}
 
@@ -78,5 +78,5 @@ class Ditto(FedAvg[None]):
 
 
 def global_model(clients: Clients) -> Params:
-    """The clients' copies of the global model, by the names that the network knows."""
+    """Return the clients' copies of the global model, by the names that the network knows."""
     return {name[len(GLOBAL) :]: value for name, value in clients.personal.items()}

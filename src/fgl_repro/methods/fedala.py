@@ -138,7 +138,7 @@ class FedALA(FedAvg[State]):
                 going &= np.std(losses[-self.window :], axis=0) >= self.spread
 
     def epoch(self, clients: Clients, state: State) -> list[LocalStep]:
-        """The batches of an epoch, of a part that every client draws anew."""
+        """Draw the batches of an epoch, of a part that every client draws anew."""
         world = clients.world
         owner, parts = world.graph.owner[world.train], []
         for k, draws in enumerate(state.draws):
@@ -157,5 +157,5 @@ class FedALA(FedAvg[State]):
         return made
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
-        """Mean of W."""
+        """Return the mean of W."""
         return {"mixing": flat(state.weights).detach().mean()}

@@ -57,7 +57,7 @@ class FedAvg(Method[S]):
 
     @classmethod
     def can_hide_uploads(cls) -> bool:
-        """Whether the server takes one mean of whole models and nothing else, as here."""
+        """Tell whether the server takes one mean of whole models and nothing else, as here."""
         return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in ("state", "phases", "upload", "aggregate"))
 
     def check(self) -> None:
@@ -91,5 +91,5 @@ class FedAvg(Method[S]):
         return Weights(average(upload.tensors(), self.share(clients)))
 
     def share(self, clients: Clients) -> Tensor:
-        """Weight of each client in the mean, ``[K]``, up to a factor."""
+        """Return the weight of each client in the mean, ``[K]``, up to a factor."""
         return torch.ones_like(clients.samples) if self.variant in self.uniform else clients.samples

@@ -64,7 +64,7 @@ class FedED(FedAvg[None]):
         return lambda step: self.distilled(clients, step, clients.logits(step, teacher), teacher.of(step))
 
     def distilled(self, clients: Clients, step: LocalStep, logits: Tensor, teacher: Tensor) -> Tensor:
-        """The variant's loss ``[K]`` from both models' logits ``[K, r, C]`` of a step."""
+        """Compute the variant's loss ``[K]`` from both models' logits ``[K, r, C]`` of a step."""
         vacant = (clients.class_counts == 0).unsqueeze(1)
         if self.variant == "fedlog":
             gap = ((logits - teacher) ** 2 * vacant).sum(-1) / vacant.sum(-1).clamp_min(1)
@@ -80,7 +80,7 @@ class FedED(FedAvg[None]):
 
 
 def restricted_divergence(student: Tensor, teacher: Tensor, vacant: Tensor) -> Tensor:
-    """KL(teacher || student) of the softmaxes over the vacant classes, per row ``[K, r]``; 0 without any."""
+    """Compute KL(teacher || student) of the softmaxes over the vacant classes, per row ``[K, r]``; 0 without any."""
     # A finite floor, not -inf: a client without vacant classes would otherwise turn into NaN.
     log_f = torch.log_softmax(student.masked_fill(~vacant, -1e9), -1)
     log_g = torch.log_softmax(teacher.masked_fill(~vacant, -1e9), -1)
@@ -88,7 +88,7 @@ def restricted_divergence(student: Tensor, teacher: Tensor, vacant: Tensor) -> T
 
 
 def divergence_with_rest(student: Tensor, teacher: Tensor, vacant: Tensor) -> Tensor:
-    """KL(teacher || student) per row ``[K, r]`` over the vacant classes and all others as one; 0 without any vacant."""
+    """Compute KL(teacher || student) per row ``[K, r]`` over vacant classes and all others as one; 0 without any."""
 
     def grouped(logits: Tensor) -> Tensor:
         log_p = torch.log_softmax(logits, -1)
@@ -100,7 +100,7 @@ def divergence_with_rest(student: Tensor, teacher: Tensor, vacant: Tensor) -> Te
 
 
 def suppressed(logits: Tensor, prior: Tensor, log_prior: Tensor, view: View) -> Tensor:
-    """L_logit of the authors' code ``[K]``, from logits ``[K, r, C]`` and class shares ``[K, C]`` and their logs."""
+    """Return L_logit of the authors' code ``[K]`` from logits ``[K, r, C]``, class shares ``[K, C]`` and their logs."""
     classes = logits.shape[-1]
     other = ~F.one_hot(view.labels, classes).bool()
     real = view.mask.unsqueeze(-1).bool()

@@ -59,7 +59,7 @@ class Halo:
     """
 
     def __init__(self, union: UnionGraph, hops: int) -> None:
-        """The first ``hops`` rings around the clients of ``union``."""
+        """Build the first ``hops`` rings around the clients of ``union``."""
         joint = np.zeros(union.base.num_nodes, dtype=np.float32)
         joint[union.node] = 1
         adjacency = sp.csr_matrix(sp.diags_array(joint) @ union.base.adjacency @ sp.diags_array(joint))
@@ -73,7 +73,7 @@ class Halo:
 
 
 def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[UnionGraph, np.ndarray]:
-    """Every client's nodes and those at most ``hops`` edges away, and which of them are its own, as in a halo.
+    """Find every client's nodes and those at most ``hops`` edges away, and which of them are its own, as in a halo.
 
     Args:
         adjacency: Edges among nodes of the base graph, symmetric 0/1 CSR.
@@ -141,7 +141,7 @@ class FedGCN(FedAvg[None]):
             yield Phase("setup", 1, lambda *_: self.exchanged(clients))
 
     def exchanged(self, clients: Clients) -> Turn:
-        """Sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
+        """Exchange sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
         graph, number = clients.world.graph, 4 * clients.model.num_features
         if self.variant == "release":
             return Turn(down=Features(number * Halo(graph, self.hops).ring))

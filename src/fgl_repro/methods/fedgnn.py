@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def widened(union: UnionGraph) -> tuple[UnionGraph, np.ndarray]:
-    """Every client's own nodes and their neighbours, with all edges among them that some client holds.
+    """Take every client's own nodes and their neighbours, with all edges among them that some client holds.
 
     Only edges inside some client's graph are known, so clients that share no node gain nothing. A link that a client
     holds back to be predicted is not, though others may have it.
@@ -63,7 +63,7 @@ class WidenedInputs(Inputs):
     """Own rows in the widened graphs."""
 
     def widened(self) -> tuple[UnionGraph, np.ndarray]:
-        """The clients' widened graphs, made once."""
+        """Return the clients' widened graphs, made once."""
         return self.views.once(self.world.graph, "widened", lambda: widened(self.world.graph))
 
     def cut(self, views: Views, rows: np.ndarray) -> View:

@@ -134,7 +134,7 @@ class FedGTA(FedAvg[State]):
         return Upload(clients.params, moments, state.view.placed(sure).sum(1))
 
     def spread(self, state: State, predicted: Tensor) -> list[Tensor]:
-        """Z after each step ``[N, C]``, from the softmax of all nodes ``[N, C]``."""
+        """Return Z after each step ``[N, C]``, from the softmax of all nodes ``[N, C]``."""
         known, out = state.trains.unsqueeze(1), []
         if self.variant == "openfgl":
             now = start = predicted * known
@@ -149,7 +149,7 @@ class FedGTA(FedAvg[State]):
         return out
 
     def moments_of(self, said: Tensor, view: View) -> Tensor:
-        """Of each client's rows ``[K, r, C]``: raw moments of all classes, then the central ones, ``[K, D]``."""
+        """Compute raw moments of all classes, then central ones, ``[K, D]``, of each client's rows ``[K, r, C]``."""
         nodes = view.counts.view(-1, 1).clamp_min(1)
         orders = range(1, self.moments + 1)
         raw = [(said**p).sum(1) / nodes for p in orders]
@@ -168,5 +168,5 @@ class FedGTA(FedAvg[State]):
         return Weights(mix(upload.weights, weight / weight.sum(1, keepdim=True)))
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """How many clients' models a mean is of, itself among them: mean over clients, by round."""
+        """Tell how many clients' models a mean is of, itself among them: mean over clients, by round."""
         return {"accepted": [round(each, 3) for each in torch.stack(state.accepted).tolist()]} if state.accepted else {}

@@ -61,7 +61,7 @@ class FedNTD(FedAvg[None]):
         return loss
 
     def not_true(self, student: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
-        """Not-true distillation of every row: logits ``[K, r, C]`` of both and classes ``[K, r]`` to ``[K, r]``."""
+        """Compute not-true distillation by row: logits ``[K, r, C]`` of both and classes ``[K, r]`` to ``[K, r]``."""
         if student.shape[-1] == 1:  # no class is not the true one
             return torch.zeros_like(labels, dtype=student.dtype)
         true = F.one_hot(labels, student.shape[-1]).bool()

@@ -46,7 +46,7 @@ class FedPer(FedAvg[None]):
 
 
 def base(clients: Clients) -> Params:
-    """The weights that are shared: all but the classifier's."""
+    """Return the weights that are shared: all but the classifier's."""
     depth, heads = clients.model.depth, clients.model.heads
     last = tuple(str(layer) for layer in range(depth - heads + 1, depth + 1))
     return {name: value for name, value in clients.params.items() if not name.endswith(last)}

@@ -31,7 +31,7 @@ class FedRep(FedPer):
     own_optimisers: ClassVar[bool] = True
 
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
-        """The classifier's epochs, then the base's."""
+        """Train the classifier for its epochs, then the base for as many."""
         shared = base(clients)
         own = {name: value for name, value in clients.params.items() if name not in shared}
         loss = self.objective(clients, state, round)

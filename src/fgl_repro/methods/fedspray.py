@@ -95,7 +95,7 @@ class State:
     optimisers: list[Optimiser]
 
     def encoded(self, view: View) -> Tensor:
-        """e(x) of nodes without neighbours ``[K, r, H]``."""
+        """Compute e(x) of nodes without neighbours ``[K, r, H]``."""
         return self.encoder.activated(self.encoder.first(self.shared, view), None)
 
 
@@ -208,7 +208,7 @@ class FedSpray(Method[State]):
         return loss
 
     def target(self, state: State) -> tuple[Tensor, Tensor]:
-        """Log tau of all nodes ``[K, n, C]``, and which are reliable, 1.0 or 0.0 ``[K, n]``."""
+        """Compute log tau of all nodes ``[K, n, C]``, and which are reliable, 1.0 or 0.0 ``[K, n]``."""
         hidden = state.encoded(state.alone)
         pi = torch.softmax(ops.linear(hidden, state.guide["W2"], state.guide["b2"]), -1)
         structure = pi @ state.classes
@@ -218,12 +218,12 @@ class FedSpray(Method[State]):
         return torch.log_softmax(tau, -1), reliable
 
     def proxies(self, state: State) -> Tensor:
-        """Q of the training nodes ``[K, r, H]``."""
+        """Return Q of the training nodes ``[K, r, H]``."""
         own = state.own["Q"]
         return own.gather(1, state.trains.labels.unsqueeze(-1).expand(-1, -1, self.width)) if self.as_paper else own
 
     def own_loss(self, state: State, log_g: Tensor) -> Tensor:
-        """What e, a, b and Q are trained on ``[K]``, with g's log-softmax at training nodes ``[K, r, C]``."""
+        """Compute what e, a, b and Q are trained on ``[K]``, with g's log-softmax at training nodes ``[K, r, C]``."""
         hidden = state.encoded(state.trains)
         plain = torch.log_softmax(ops.linear(hidden, state.shared["W2"], state.shared["b2"]), -1)
         wrong = -ops.log_likelihood(plain, state.trains.labels)

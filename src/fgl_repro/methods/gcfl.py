@@ -105,7 +105,7 @@ class GCFL(FedAvg[State]):
     large: float = added(0.1)
 
     def sent(self, clients: Clients) -> Params:
-        """The weights that clients share.
+        """Return the weights that clients share.
 
         Raises:
             UserError: There are none between the first map and the classifier.
@@ -144,20 +144,20 @@ class GCFL(FedAvg[State]):
         return Weights(mix(weights, matrix))
 
     def divided(self, cluster: list[int], updates: Tensor, state: State) -> list[list[int]]:
-        """The cluster, or the two that its minimum cut leaves; ``updates`` are those of all clients ``[K, P]``."""
+        """Return the cluster, or the two that its minimum cut leaves; ``updates`` are all clients' ``[K, P]``."""
         own = updates[cluster]
         if len(cluster) < 3 or not self.disagree(float(own.mean(0).norm()), float(own.norm(dim=1).max())):
             return [cluster]
         return [sorted(cluster[i] for i in part) for part in halves(self.likeness(cluster, own, state))]
 
     def disagree(self, mean: float, largest: float) -> bool:
-        """Whether a cluster is split whose mean update and largest update have these norms."""
+        """Tell whether a cluster is split whose mean update and largest update have these norms."""
         if self.split == "norms":
             return mean < self.small and largest > self.large
         return mean < self.ratio * largest
 
     def likeness(self, cluster: list[int], own: Tensor, state: State) -> Tensor:
-        """What joins every two clients of a cluster ``[n, n]``, whose ``own`` updates are ``[n, P]``."""
+        """Compute what joins every two clients of a cluster ``[n, n]``, whose ``own`` updates are ``[n, P]``."""
         return cosine(own) + 1
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class GCFLPlus(GCFL):
     standardise: bool = False
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        """Local training, of whose last step the norm of the gradient of what is shared is kept."""
+        """Train locally, and keep the norm of the last step's gradient of what is shared."""
         sent = self.sent(clients)
         chosen = [name in sent for name in clients.params]
 
@@ -219,7 +219,7 @@ class GCFLPlus(GCFL):
 
 
 def warped(series: Tensor) -> Tensor:
-    """Distance of every two rows by dynamic time warping, ``[n, L] -> [n, n]``.
+    """Measure the distance of every two rows by dynamic time warping, ``[n, L] -> [n, n]``.
 
     The square of it is D_LL, with D_ij = (s_i - r_j)^2 + min(D_(i-1)(j-1), D_i(j-1), D_(i-1)j), D_00 = 0, D_i0 = D_0j =
     infinity.
@@ -236,7 +236,10 @@ def warped(series: Tensor) -> Tensor:
 
 
 def halves(weights: Tensor) -> tuple[list[int], list[int]]:
-    """Sides of the minimum cut of a complete graph with non-negative edge ``weights`` ``[n, n]``, n at least 2."""
+    """Find both sides of the minimum cut of a complete graph.
+
+    Its edges have non-negative ``weights`` ``[n, n]``, n at least 2.
+    """
     import networkx as nx
 
     near = nx.Graph()

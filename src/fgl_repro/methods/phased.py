@@ -24,5 +24,5 @@ class Phased(Method[S]):
     batched: ClassVar[bool] = False
 
     def fit(self, clients: Clients, state: S, round: int, epochs: int) -> Tensor:
-        """Nobody trains; the loss of the models as they are on the clients' own training nodes."""
+        """Train nobody; return the loss of the models as they are on the clients' own training nodes."""
         return stage.untrained(clients)

@@ -70,7 +70,7 @@ class ReNode(FedAvg["Tensor"]):
     scale: float = 1.0
 
     def state(self, clients: Clients) -> Tensor:
-        """Weights of the training rows ``[K, r]``."""
+        """Return the weights of the training rows ``[K, r]``."""
         found = weights(clients.world, self.teleport, self.lowest, self.scale)
         return clients.inputs.train.placed(torch.from_numpy(found.astype(np.float32)).to(clients.views.device))
 
@@ -95,7 +95,7 @@ class ReNode(FedAvg["Tensor"]):
 
 
 def weights(world: World, teleport: float, lowest: float, scale: float) -> np.ndarray:
-    """Of each training node, in their order, float64 ``[T]``."""
+    """Weigh each training node, in their order, float64 ``[T]``."""
     graph, owner = world.graph, world.graph.owner[world.train]
     labels = graph.labels[world.train]
     norm = view.gcn_norm(graph.adjacency).astype(np.float64)
@@ -116,7 +116,7 @@ def weights(world: World, teleport: float, lowest: float, scale: float) -> np.nd
 
 
 def visited(norm: sp.csr_matrix, values: np.ndarray, teleport: float) -> np.ndarray:
-    """Pi times ``values`` ``[N, C]``: the series sum_s teleport (1 - teleport)^s A~^s, as far as it counts."""
+    """Compute Pi times ``values`` ``[N, C]``: the series sum_s teleport (1 - teleport)^s A~^s, as far as it counts."""
     steps = int(np.ceil(np.log(PRECISION) / np.log(1 - teleport))) if teleport < 1 else 0
     out = term = teleport * values
     for _ in range(steps):

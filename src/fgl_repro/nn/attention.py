@@ -43,25 +43,25 @@ class SparsePattern:
         return SparsePattern(csr_tensor(matrix, device), csr_tensor(back, device), *index)
 
     def softmax(self, scores: Tensor) -> Tensor:
-        """Weights of the entries, which add to 1 in every row that has some, from their scores ``[E]``."""
+        """Turn scores ``[E]`` of the entries into weights, which add to 1 in every row that has some."""
         rows = self.matrix.shape[0]
         most = scores.new_zeros(rows).scatter_reduce(0, self.row, scores.detach(), "amax", include_self=False)
         weight = torch.exp(scores - most[self.row])
         return weight / weight.new_zeros(rows).index_add(0, self.row, weight)[self.row]
 
     def sums(self, weight: Tensor, values: Tensor) -> Tensor:
-        """Weighted sums over the entries of each row ``[n, F]``, from weights ``[E]`` and ``values`` ``[m, F]``."""
+        """Sum ``values`` ``[m, F]`` over the entries of each row ``[n, F]``, weighted by ``weight`` ``[E]``."""
         out: Tensor = _Sums.apply(self, weight, values)  # type: ignore[no-untyped-call]
         return out
 
     def attend(self, values: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        """Attention's means ``[n, F]`` of ``values`` ``[m, F]``, from scores of sources ``[m]`` and targets ``[n]``."""
+        """Average ``values`` ``[m, F]`` by attention ``[n, F]``, from scores of sources ``[m]`` and targets ``[n]``."""
         scores = F.leaky_relu(source[self.column] + target[self.row], SLOPE)
         return self.sums(self.softmax(scores), values)
 
 
 def _weighted(matrix: Tensor, weight: Tensor) -> Tensor:
-    """The matrix with other values ``[E]``."""
+    """Give the matrix other values ``[E]``."""
     indices = matrix.crow_indices(), matrix.col_indices()
     return torch.sparse_csr_tensor(*indices, weight, size=matrix.shape, check_invariants=False)
 

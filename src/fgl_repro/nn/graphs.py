@@ -76,11 +76,11 @@ class GraphsView(View):
         return self.targets
 
     def pooled(self, values: Tensor) -> Tensor:
-        """Means over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
+        """Average over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
         return self.totals(values) / self.inside.unsqueeze(2)
 
     def totals(self, values: Tensor) -> Tensor:
-        """Sums over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
+        """Sum over the inner nodes of each graph, ``[K, r, F]``, from values ``[n, F]``."""
         return self.outer(values).view(self.num_clients, -1, values.shape[1])
 
     @cached_property
@@ -102,12 +102,12 @@ class Padding:
         self.slots = torch.from_numpy(slots).to(device)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Values of the nodes ``[n, F]`` as ``[R, m, F]``, 0 where padded."""
+        """Lay values of the nodes ``[n, F]`` out as ``[R, m, F]``, 0 where padded."""
         out: Tensor = _Moved.apply(values, self._spread, self._gather)  # type: ignore[no-untyped-call]
         return out
 
     def gather(self, values: Tensor) -> Tensor:
-        """Values ``[R, m, F]`` of the nodes, ``[n, F]``."""
+        """Gather values ``[R, m, F]`` of the nodes, ``[n, F]``."""
         out: Tensor = _Moved.apply(values, self._gather, self._spread)  # type: ignore[no-untyped-call]
         return out
 
@@ -155,7 +155,7 @@ class Inside:
 
     @staticmethod
     def of(graph: UnionGraph, device: torch.device) -> Inside:
-        """Taken out of the data set that ``graph`` is a union of."""
+        """Take the insides out of the data set that ``graph`` is a union of."""
         base, units = graph.base, graph.node
         assert isinstance(base, GraphSet), "its nodes are no graphs"
         first = base.ptr[units]
@@ -171,24 +171,24 @@ class Inside:
 
 
 def ends(lengths: np.ndarray) -> np.ndarray:
-    """0 and the cumulative sums of ``lengths``, int64."""
+    """Return 0 and the cumulative sums of ``lengths``, int64."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def spans(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """``first[i], first[i] + 1, ...``, as many as ``lengths[i]``, for one i after the other; int64."""
+    """List ``first[i], first[i] + 1, ...``, as many as ``lengths[i]``, for one i after the other; int64."""
     shift = np.repeat(first - ends(lengths)[:-1], lengths)
     return shift + np.arange(len(shift))
 
 
 def one_hot(codes: np.ndarray, widths: tuple[int, ...]) -> Tensor:
-    """Codes ``[n, B]`` of B categories as ones in a block of columns each, float ``[n, sum of widths]``."""
+    """Turn codes ``[n, B]`` of B categories into ones in a block of columns each, float ``[n, sum of widths]``."""
     columns = codes.astype(np.int64) + ends(np.array(widths))[:-1]
     return torch.zeros(len(codes), sum(widths)).scatter_(1, torch.from_numpy(columns), 1.0)
 
 
 def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) -> GraphsView:
-    """The view of some graphs of a union.
+    """Build the view of some graphs of a union.
 
     Args:
         rows: Their numbers in the union, ascending.
@@ -243,5 +243,5 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
 
 
 def matrix(start: np.ndarray, to: np.ndarray, columns: int) -> sp.csr_matrix:
-    """0/1 CSR whose row i has ones at ``to[start[i]:start[i + 1]]``."""
+    """Build the 0/1 CSR whose row i has ones at ``to[start[i]:start[i + 1]]``."""
     return sp.csr_matrix((np.ones(len(to), np.float32), to, start), shape=(len(start) - 1, columns))

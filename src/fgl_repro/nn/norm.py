@@ -37,7 +37,7 @@ class Groups:
 
     @staticmethod
     def of(sizes: np.ndarray, client: np.ndarray, device: torch.device) -> Groups:
-        """Groups of so many rows, int64 ``[G]``, each of which is a client's, int64 ``[G]``."""
+        """Make groups of so many rows, int64 ``[G]``, each of which is a client's, int64 ``[G]``."""
         ptr, rows = np.concatenate([[0], np.cumsum(sizes)]), int(sizes.sum())
         total = sp.csr_matrix((np.ones(rows, np.float32), np.arange(rows), ptr), shape=(len(sizes), rows))
         member = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
@@ -46,7 +46,7 @@ class Groups:
         return Groups(csr_tensor(total, device), count, member, client_of, ptr.tolist())
 
     def parts(self, rows: Sequence[Tensor], values: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-        """Rows ``[n, F]`` and values of the groups ``[G, F]``, cut so that they can be broadcast against each other.
+        """Cut rows ``[n, F]`` and values of the groups ``[G, F]`` so that they can be broadcast against each other.
 
         A CPU takes longer to lay such values out row by row than for what is then done with them; a GPU would have to
         launch kernels group by group.
@@ -59,7 +59,7 @@ class Groups:
 
 
 def batch_norm(x: Tensor, gain: Tensor, shift: Tensor, groups: Groups, relu: bool = False) -> Tensor:
-    """Every group of rows to mean 0 and variance 1, then scaled and shifted as its client's weights say.
+    """Bring every group of rows to mean 0 and variance 1, then scale and shift it as its client's weights say.
 
     Ioffe and Szegedy, "Batch Normalization" (ICML 2015), Algorithm 1, with epsilon 1e-5, and without the running
     statistics of Algorithm 2: rows of other groups are never seen.

@@ -16,7 +16,7 @@ from fgl_repro.nn.ops import dropout
 
 
 def grouped(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: list[int], index: Tensor | None = None) -> Tensor:
-    """``x[index] @ weight[g] + bias[g]`` for the rows of each group g, one product a group.
+    """Compute ``x[index] @ weight[g] + bias[g]`` for the rows of each group g, one product a group.
 
     Padding to a common length would multiply mostly zeros here, and would let one group's length change another's
     rounding.
@@ -72,7 +72,7 @@ def sums(values: Tensor, owner: Tensor, clients: int) -> Tensor:
 
 
 def positions(owner: Tensor, clients: int) -> list[int]:
-    """``ptr`` of rows whose clients, ascending, are ``owner`` ``[m]``."""
+    """Return ``ptr`` of rows whose clients, ascending, are ``owner`` ``[m]``."""
     ends: list[int] = torch.bincount(owner, minlength=clients).cumsum(0).tolist()
     return [0, *ends]
 
@@ -84,15 +84,15 @@ class Draws:
         self.generators = generators
 
     def normal(self, ptr: list[int], width: int) -> Tensor:
-        """N(0, 1), ``[m, width]``."""
+        """Draw from N(0, 1), ``[m, width]``."""
         return torch.cat([torch.randn(n, width, generator=g, device=g.device) for n, g in self._each(ptr)])
 
     def uniform(self, ptr: list[int], width: int) -> Tensor:
-        """U[0, 1), ``[m, width]``."""
+        """Draw from U[0, 1), ``[m, width]``."""
         return torch.cat([torch.rand(n, width, generator=g, device=g.device) for n, g in self._each(ptr)])
 
     def dropout(self, x: Tensor, p: float, ptr: list[int]) -> Tensor:
-        """Inverted dropout of ``x`` ``[m, width]``."""
+        """Apply inverted dropout to ``x`` ``[m, width]``."""
         if round(p * 256) == 0:
             return x
         parts = torch.split(x, [n for n, _ in self._each(ptr)])

@@ -54,11 +54,11 @@ class Neighbours:
 
     @staticmethod
     def of(graph: UnionGraph, device: torch.device) -> Neighbours:
-        """From a union graph as it is."""
+        """Take the neighbours from a union graph as it is."""
         return Neighbours(graph, graph.adjacency, graph.owner, device)
 
     def view(self, rows: np.ndarray, draws: np.ndarray) -> SageView:
-        """A batch.
+        """Build a batch.
 
         Args:
             rows: Its union nodes, ascending.
@@ -87,7 +87,7 @@ class Neighbours:
         )
 
     def drawn(self, nodes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Neighbours of ``nodes`` ``[...]`` by numbers in [0, 1) ``[..., f]``; the absent node where there is none."""
+        """Pick neighbours of ``nodes`` ``[...]`` by numbers in [0, 1) ``[..., f]``; the absent one if it has none."""
         degree = self.degree[nodes][..., None]
         place = np.minimum((uniform * degree).astype(np.int64), degree - 1)  # u d may round up to d
         place = np.where(degree > 0, self.start[nodes][..., None] + place, len(self.around) - 1)

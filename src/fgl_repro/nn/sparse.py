@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def csr_tensor(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
-    """Torch CSR copy of a SciPy CSR matrix, 32-bit indices (what MKL and cuSPARSE take without conversion)."""
+    """Copy a SciPy CSR matrix to torch, with 32-bit indices (what MKL and cuSPARSE take without conversion)."""
     matrix = sp.csr_matrix(matrix)
     with warnings.catch_warnings():  # the layout is announced as beta on first use; what we need of it is tested
         warnings.filterwarnings("ignore", message="Sparse")
@@ -30,7 +30,10 @@ def csr_tensor(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
 
 
 def product(matrix: Tensor, dense: Tensor) -> Tensor:
-    """``matrix @ dense`` for a CSR matrix; on the CPU without the zero fill and the copy that ``@`` makes first."""
+    """Compute ``matrix @ dense`` for a CSR matrix.
+
+    On the CPU this goes without the zero fill and the copy that ``@`` makes first.
+    """
     if dense.device.type != "cpu":
         return matrix @ dense
     out = dense.new_empty(matrix.shape[0], dense.shape[1])
@@ -38,7 +41,7 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def sums(matrix: Tensor, dense: Tensor) -> Tensor:
-    """``matrix @ dense`` for a CSR matrix whose stored entries are all 1.
+    """Compute ``matrix @ dense`` for a CSR matrix whose stored entries are all 1.
 
     On the CPU this takes half the time of ``product`` and gives the same bits: both add rows in the order in which they
     are stored.
@@ -68,7 +71,7 @@ class DenseOp:
         return turned.contiguous() if self.kept else turned
 
     def __call__(self, weight: Tensor, bias: Tensor) -> Tensor:
-        """``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, d, out]`` and ``[K, out]``."""
+        """Compute ``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, d, out]`` and ``[K, out]``."""
         out: Tensor = _Affine.apply(self, weight, bias)  # type: ignore[no-untyped-call]
         return out
 
@@ -102,7 +105,7 @@ class SparseOp:
         return SparseOp(csr_tensor(matrix, device), csr_tensor(turned, device), ones)
 
     def __call__(self, dense: Tensor) -> Tensor:
-        """``M @ dense`` for ``dense`` ``[cols, F]``."""
+        """Compute ``M @ dense`` for ``dense`` ``[cols, F]``."""
         out: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
         return out
 
@@ -140,7 +143,7 @@ class BlockOp:
         return BlockOp(padded, torch.cat(slots))
 
     def __call__(self, dense: Tensor) -> Tensor:
-        """``M @ dense`` for ``dense`` ``[M, F]``."""
+        """Compute ``M @ dense`` for ``dense`` ``[M, F]``."""
         count, height = self.blocks.shape[:2]
         padded = dense.new_zeros(count * height, dense.shape[1]).index_copy(0, self.slots, dense)
         out = torch.bmm(self.blocks, padded.view(count, height, -1))

@@ -29,7 +29,7 @@ SPARSE_BELOW = 0.05
 
 
 def thin(features: sp.csr_matrix) -> bool:
-    """Whether products with these features are to be sparse."""
+    """Tell whether products with these features are to be sparse."""
     return bool(features.nnz < SPARSE_BELOW * features.shape[0] * features.shape[1])
 
 
@@ -55,24 +55,24 @@ class Padded:
         return self.clients * self.width
 
     def scatter(self, values: np.ndarray) -> np.ndarray:
-        """Values ``[n, ...]`` at their slots, zero elsewhere: ``[K, width, ...]``."""
+        """Scatter values ``[n, ...]`` to their slots, zero elsewhere: ``[K, width, ...]``."""
         out = np.zeros((self.size, *values.shape[1:]), dtype=values.dtype)
         out[self.slot] = values
         return out.reshape(self.clients, self.width, *values.shape[1:])
 
     def tensors(self, graph: UnionGraph, device: torch.device) -> dict[str, Tensor]:
-        """What a :class:`View` says of these rows of ``graph``."""
+        """Return what a :class:`View` says of these rows of ``graph``."""
         labels, ones = self.scatter(graph.labels[self.nodes]), self.scatter(np.ones(len(self.nodes), np.float32))
         arrays = {"labels": labels, "mask": ones, "counts": ones.sum(1), "slots": self.slot}
         return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
 
     def spread(self, matrix: sp.csr_matrix) -> sp.csr_matrix:
-        """``matrix`` ``[n, m]`` with rows at these slots and empty elsewhere."""
+        """Spread ``matrix`` ``[n, m]`` with rows at these slots and empty elsewhere."""
         indptr = np.concatenate([[0], np.cumsum(self.scatter(np.diff(matrix.indptr)))])
         return sp.csr_matrix((matrix.data, matrix.indices, indptr), shape=(self.size, matrix.shape[1]))
 
     def place(self, matrix: sp.csr_matrix, columns: Padded) -> sp.csr_matrix:
-        """``matrix`` ``[n, m]`` with rows at these slots and columns at those of ``columns``."""
+        """Place ``matrix`` ``[n, m]`` with rows at these slots and columns at those of ``columns``."""
         coo = sp.coo_array(matrix)
         shape = (self.size, columns.size)
         return sp.csr_matrix((coo.data, (self.slot[coo.row], columns.slot[coo.col])), shape=shape)
@@ -104,7 +104,7 @@ class View:
 
     @staticmethod
     def of_all(dense: Affine, outer: Linear, clients: int, nodes: int, device: torch.device) -> View:
-        """View of all nodes of K graphs of n nodes each that have no labels; their features are propagated already."""
+        """View all nodes of K graphs of n nodes each that have no labels; their features are propagated already."""
         return View(
             dense=dense,
             sparse=None,
@@ -131,11 +131,11 @@ class View:
         return None
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
+        """Average over each client's rows, ``[K, r] -> [K]``; 0 for a client without rows."""
         return (values * self.mask).sum(1) / self.counts.clamp_min(1)
 
     def placed(self, values: Tensor) -> Tensor:
-        """Values of the given rows ``[R, ...]`` at their slots, 0 where padded: ``[K, r, ...]``."""
+        """Place values of the given rows ``[R, ...]`` at their slots, 0 where padded: ``[K, r, ...]``."""
         out = values.new_zeros(self.mask.numel(), *values.shape[1:])
         out[self.slots] = values
         return out.view(*self.mask.shape, *values.shape[1:])
@@ -166,12 +166,12 @@ class WholeView(View):
     pick: Tensor
 
     def picked(self, values: Tensor) -> Tensor:
-        """Values of the rows, ``[K * r, H]``, from those of all nodes ``[K, n1, H]``."""
+        """Pick values of the rows, ``[K * r, H]``, from those of all nodes ``[K, n1, H]``."""
         return values.flatten(0, 1).index_select(0, self.pick)
 
 
 def around(matrix: sp.csr_matrix, graph: UnionGraph, rows: np.ndarray) -> tuple[Padded, Padded, sp.csr_matrix]:
-    """Rows, their closed neighbourhood in ``matrix`` ``[N, N]``, and the matrix from there to here ``[K * r, K * n]``.
+    """Pad rows and their closed neighbourhood in ``matrix`` ``[N, N]``, cut it from there to here ``[K * r, K * n]``.
 
     Cheap enough for every mini-batch: nothing is as long as the graph but two masks.
     """
@@ -186,7 +186,7 @@ def around(matrix: sp.csr_matrix, graph: UnionGraph, rows: np.ndarray) -> tuple[
 
 
 def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
-    """Rows ``nodes`` of ``source`` at their slots, its last row, zeros, elsewhere."""
+    """Gather rows ``nodes`` of ``source`` at their slots, its last row, zeros, elsewhere."""
     index = np.full(nodes.size, len(source) - 1)
     index[nodes.slot] = nodes.nodes
     inputs = source.index_select(0, torch.from_numpy(index).to(source.device))
@@ -194,24 +194,24 @@ def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
 
 
 def with_loops(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """A + I: every node its own neighbour, with weight 1."""
+    """Return A + I: every node its own neighbour, with weight 1."""
     return sp.csr_matrix(adjacency + sp.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
 
 
 def weighted(adjacency: sp.csr_matrix) -> bool:
-    """Whether links have weights other than 1, as those of a condensed graph have."""
+    """Tell whether links have weights other than 1, as those of a condensed graph have."""
     return bool((adjacency.data != 1).any())
 
 
 def gcn_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """Symmetric normalisation with self-loops, D^-1/2 (A + I) D^-1/2 with degrees of A + I (Kipf & Welling, 2017)."""
+    """Normalise symmetrically with self-loops, D^-1/2 (A + I) D^-1/2 with degrees of A + I (Kipf & Welling, 2017)."""
     looped = with_loops(adjacency)
     scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()), dtype=np.float32)
     return sp.csr_matrix(scale @ looped @ scale)
 
 
 def plain_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """Symmetric normalisation of 0/1 links without self-loops, D^-1/2 A D^-1/2; a node alone has an empty row."""
+    """Normalise 0/1 links symmetrically without self-loops, D^-1/2 A D^-1/2; a node alone has an empty row."""
     degree = np.diff(adjacency.indptr)
     scale = sp.diags_array(np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0), dtype=np.float32)
     return sp.csr_matrix(scale @ adjacency @ scale)
@@ -236,7 +236,7 @@ class Views:
         return out
 
     def of(self, graph: UnionGraph, rows: np.ndarray, layers: int = 2) -> View:
-        """View of ``graph`` for the predictions ``rows`` (union nodes, ascending) of so many convolutions."""
+        """View ``graph`` for the predictions ``rows`` (union nodes, ascending) of so many convolutions."""
         adjacency, propagated = self._shared(graph)
         outer, needed, last = around(adjacency, graph, rows)
         between: tuple[Linear, ...] = ()
@@ -256,7 +256,7 @@ class Views:
         step: Callable[[sp.csr_matrix, torch.device], Any],
         norm: Callable[[sp.csr_matrix], sp.csr_matrix] = gcn_norm,
     ) -> WholeView:
-        """View with features as they are, for networks that take many steps or weigh their neighbours themselves.
+        """View features as they are, for networks that take many steps or weigh their neighbours themselves.
 
         Args:
             rows: Union nodes to predict, ascending.
@@ -288,7 +288,7 @@ class Views:
     def propagated(
         self, graph: UnionGraph, rows: np.ndarray, adjacency: sp.csr_matrix, features: sp.csr_matrix
     ) -> View:
-        """View whose first propagation was done elsewhere, with more neighbours than ``graph`` has.
+        """Build a view whose first propagation was done elsewhere, with more neighbours than ``graph`` has.
 
         Args:
             graph: Nodes that take part in the second propagation.
@@ -305,7 +305,7 @@ class Views:
         return self._view(graph, outer, second, sparse=blocks(own, needed, graph))
 
     def alone(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """View of union nodes ``rows``, ascending, each of which sees itself only."""
+        """View union nodes ``rows``, ascending, each of which sees itself only."""
         loops = sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
         return self.propagated(graph, rows, sp.csr_matrix(loops), graph.base.features[graph.node])
 
@@ -320,7 +320,7 @@ class Views:
         sparse: sp.csr_matrix | None = None,
         inner: sp.csr_matrix | None = None,
     ) -> View:
-        """Put together: ``outer`` are the rows, ``last`` the propagation that leads to them."""
+        """Put a view together: ``outer`` are the rows, ``last`` the propagation that leads to them."""
         return DeepView(
             dense=dense,
             sparse=None if sparse is None else SparseOp.of(sparse, self.device),
@@ -331,14 +331,17 @@ class Views:
         )
 
     def once(self, graph: UnionGraph, name: str, make: Callable[[], T]) -> T:
-        """``make()`` on the first call for this graph and name, the same object after that."""
+        """Return ``make()`` on the first call for this graph and name, the same object after that."""
         if (id(graph), name) not in self._made:
             self._made[id(graph), name] = graph, make()  # the graph is kept so that its id stays its own
         made: T = self._made[id(graph), name][1]
         return made
 
     def _shared(self, graph: UnionGraph) -> tuple[sp.csr_matrix, Tensor | None]:
-        """Normalised adjacency and, where features are dense, their propagation for all nodes and a row of zeros."""
+        """Return the normalised adjacency and, where features are dense, their propagation.
+
+        The latter is for all nodes and a row of zeros.
+        """
 
         def make() -> tuple[sp.csr_matrix, Tensor | None]:
             adjacency, features = gcn_norm(graph.adjacency), graph.base.features
@@ -351,12 +354,12 @@ class Views:
 
 
 def blocks(features: sp.csr_matrix, inputs: Padded, graph: UnionGraph) -> sp.csr_matrix:
-    """Features of client k's nodes in column block k, ``[K * n0, K * d]``: one product serves K first layers."""
+    """Put features of client k's nodes in column block k, ``[K * n0, K * d]``: one product serves K first layers."""
     return inputs.spread(by_client(features, graph.owner[inputs.nodes], inputs.clients))
 
 
 def by_client(features: sp.csr_matrix, owner: np.ndarray, clients: int) -> sp.csr_matrix:
-    """Rows ``[n, d]`` with those of client k in column block k, ``[n, K * d]``."""
+    """Put rows ``[n, d]`` of client k in column block k, ``[n, K * d]``."""
     rows, width = features.shape
     columns = features.indices + np.repeat(owner * width, np.diff(features.indptr))
     return sp.csr_matrix((features.data, columns, features.indptr), shape=(rows, clients * width))

@@ -109,7 +109,7 @@ class Partitioner(Option):
 
 
 def edge_cut(graph: Graph, nodes: Sequence[np.ndarray]) -> int:
-    """Undirected edges of ``graph`` whose ends share none of the parts with these ``nodes``."""
+    """Count the undirected edges of ``graph`` whose ends share none of the parts with these ``nodes``."""
     upper = sp.triu(graph.adjacency, format="coo")
     inside = np.zeros(upper.nnz, dtype=bool)
     for own in nodes:

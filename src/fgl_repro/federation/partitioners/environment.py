@@ -55,7 +55,7 @@ class Environment(Partitioner):
                 raise UserError(f"{given} {taken}: lower one of them.")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[list[np.ndarray], str]:
-        """Graphs of each client, ascending int64.
+        """Return the graphs of each client, ascending int64.
 
         Raises:
             UserError: An environment has too few graphs, or there is but one to mix.
@@ -63,7 +63,7 @@ class Environment(Partitioner):
         return [np.sort(own) for own in self._drawn(graph, parts, seed)], f"environments of {graph.name}"
 
     def drawn_roles(self, graph: Graph, split: Split) -> np.ndarray:
-        """Role of each graph, int8 ``[N]``.
+        """Draw the role of each graph, int8 ``[N]``.
 
         Raises:
             UserError: A role that has a share of the graphs gets none of them, or as ``assign``.
@@ -81,7 +81,7 @@ class Environment(Partitioner):
         return roles
 
     def _drawn(self, graph: Graph, parts: int, seed: int) -> list[np.ndarray]:
-        """Graphs of each client in the order in which they are drawn."""
+        """Draw the graphs of each client, and return them in the order in which they are drawn."""
         assert isinstance(graph, GraphSet), "refused beforehand"
         rng, count = np.random.RandomState(seed), graph.num_environments
         queues = []

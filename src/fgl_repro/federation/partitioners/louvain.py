@@ -20,7 +20,7 @@ SMALLEST_CLASS = 2
 
 
 def communities(graph: Graph, seed: int, resolution: float = 1.0) -> list[np.ndarray]:
-    """Disjoint node sets of largest modularity (Blondel et al., 2008), largest first, each ascending int64."""
+    """Find disjoint node sets of largest modularity (Blondel et al., 2008), largest first, each ascending int64."""
     import networkx as nx
 
     whole = nx.from_scipy_sparse_array(graph.adjacency)
@@ -48,7 +48,7 @@ class Louvain(Partitioner):
     name: ClassVar[str] = "louvain"
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Owners of about equal size, int64 ``[N]``; one part is the whole graph."""
+        """Give the nodes to owners of about equal size, int64 ``[N]``; one part is the whole graph."""
         size = graph.num_nodes // parts
         delta = min(DELTA, size // 2)
         source = f"Louvain (networkx {version('networkx')}), pieces of at most N/M - {delta}, packed"
@@ -73,7 +73,7 @@ class LouvainMerged(Partitioner):
     name: ClassVar[str] = "louvain_merged"
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Part of each node, int64 ``[N]``.
+        """Merge communities into parts, and return the part of each node, int64 ``[N]``.
 
         Raises:
             UserError: There are fewer communities than ``parts``.
@@ -91,13 +91,16 @@ class LouvainMerged(Partitioner):
 
 
 def cut(found: list[np.ndarray], most: int) -> list[np.ndarray]:
-    """Pieces of at most ``most`` nodes, longest first."""
+    """Cut node sets into pieces of at most ``most`` nodes, longest first."""
     pieces = [nodes[start : start + most] for nodes in found for start in range(0, len(nodes), most)]
     return sorted(pieces, key=lambda nodes: -len(nodes))
 
 
 def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[list[np.ndarray]]:
-    """The pieces of each owner, in the order in which they came: one is full at ``size``, below ``size + delta``."""
+    """Pack the pieces, and return those of each owner in the order in which they came.
+
+    An owner is full at ``size``, below ``size + delta``.
+    """
     held: list[list[np.ndarray]] = [[] for _ in range(parts)]
     count, open_to, at = [0] * parts, list(range(parts)), 0
     for piece in pieces:
@@ -117,7 +120,7 @@ def packed(pieces: list[np.ndarray], parts: int, size: int, delta: int) -> list[
 
 
 def repaired(part: np.ndarray, labels: np.ndarray, parts: int) -> np.ndarray:
-    """Owners ``[N]`` among whom single nodes of rare classes were moved (rule 3)."""
+    """Move single nodes of rare classes to owners with too few, and return the owners ``[N]`` (rule 3)."""
     part = part.copy()
     for label in np.unique(labels):
         held = [np.flatnonzero((part == owner) & (labels == label)).tolist() for owner in range(parts)]

@@ -29,7 +29,7 @@ class Metis(Partitioner):
     name: ClassVar[str] = "metis"
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """K-way parts of ``graph``, int64 ``[N]``; the same seed always gives the same parts."""
+        """Cut ``graph`` into k-way parts, int64 ``[N]``; the same seed always gives the same parts."""
         import pymetis
 
         adjacency = graph.adjacency
@@ -53,7 +53,7 @@ class Published(Partitioner):
     name: ClassVar[str] = "published"
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Stored parts of ``graph``, int64 ``[N]``, or pymetis ones where none are (the source says so)."""
+        """Return the stored parts of ``graph``, int64 ``[N]``, or pymetis ones where none are (the source says so)."""
         ids = stored(graph.name, "lcc")
         if ids is not None and np.array_equal(ids, graph.original_id):  # the same data set, no cropped nodes
             part = stored(graph.name, parts)
@@ -78,7 +78,7 @@ class Overlap(Partitioner):
     overlapping: ClassVar[bool] = True
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[list[np.ndarray], str]:
-        """Nodes of each of ``parts`` halves, ascending int64.
+        """Draw the nodes of each of ``parts`` halves, ascending int64.
 
         Raises:
             UserError: ``parts`` is no multiple of five.
@@ -98,7 +98,7 @@ class Overlap(Partitioner):
 
 
 def stored(name: str, what: int | str) -> np.ndarray | None:
-    """Part of each node for a number of parts, or the node ids (``lcc``), int64; None where there is no such array."""
+    """Load the part of each node for a number of parts, or the node ids (``lcc``), int64; None where there are none."""
     with STORED.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         keys = {key.lower(): key for key in arrays.files}
         key = keys.get(f"{name}/{what}")
@@ -106,6 +106,6 @@ def stored(name: str, what: int | str) -> np.ndarray | None:
 
 
 def _halves(part: np.ndarray, rng: random.Random) -> list[np.ndarray]:
-    """Five halves of each part, from the part of each node."""
+    """Draw five halves of each part, from the part of each node."""
     owns = [np.flatnonzero(part == k) for k in range(int(part.max()) + 1)]
     return [np.sort(rng.sample(own.tolist(), len(own) // 2)) for own in owns for _ in range(HALVES)]

@@ -42,7 +42,7 @@ class LouvainPlus(Partitioner):
         self.at_least(0.001, "resolution")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Client of each node, int64 ``[N]``.
+        """Group communities into clients, and return the client of each node, int64 ``[N]``.
 
         Raises:
             UserError: There are fewer communities than clients.
@@ -78,7 +78,7 @@ class OpfglDirichlet(Dirichlet):
     least: int = 5
 
     def drawn(self, graph: Graph, parts: int, rng: np.random.Generator) -> np.ndarray | None:
-        """One draw, int64 ``[N]``; None where a class is left with nobody who could take it."""
+        """Draw the part of each node once, int64 ``[N]``; None where a class is left with nobody who could take it."""
         part = np.empty(graph.num_nodes, dtype=np.int64)
         size = np.zeros(parts)
         for label in range(graph.num_classes):

@@ -50,7 +50,7 @@ class Grouped(Partitioner):
         self.one_of(division=("published", "published_mkl", "recomputed", "anew"))
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Client of each node, int64 ``[N]``; cut anew where none are stored (the source says so).
+        """Return the client of each node, int64 ``[N]``; cut anew where none are stored (the source says so).
 
         Raises:
             UserError: The alternative is asked for where there is none, or there are fewer packs than clients.
@@ -76,7 +76,7 @@ class Grouped(Partitioner):
         return self.stored(graph, self.clients, "role")
 
     def stored(self, graph: Graph, parts: int, what: str) -> np.ndarray | None:
-        """An array of a stored division, uint8 ``[N]``; None where there is none, or where it is not asked for."""
+        """Load an array of a stored division, uint8 ``[N]``; None where there is none, or where it is not asked for."""
         if self.division == "anew":
             return None
         which = f"{parts}_mkl" if self.division == "published_mkl" else str(parts)
@@ -89,7 +89,7 @@ class Grouped(Partitioner):
             return out
 
     def packs(self, graph: Graph, seed: int) -> np.ndarray:
-        """Pack of each node, int64 ``[N]``."""
+        """Return the pack of each node, int64 ``[N]``."""
         raise NotImplementedError(f"the partitioner {self.name} makes no packs")
 
 
@@ -136,7 +136,10 @@ class OpfglMetis(Grouped):
 
 
 def chopped(groups: list[np.ndarray], most: int) -> list[np.ndarray]:
-    """Pieces of at most ``most`` nodes: a group keeps its first ones, what is left joins the end of the queue."""
+    """Cut groups into pieces of at most ``most`` nodes.
+
+    A group keeps its first ones, what is left joins the end of the queue.
+    """
     queue, out = list(groups), []
     for nodes in queue:
         out.append(nodes[:most])
@@ -146,14 +149,14 @@ def chopped(groups: list[np.ndarray], most: int) -> list[np.ndarray]:
 
 
 def packed(pieces: list[np.ndarray], quota: int) -> list[list[np.ndarray]]:
-    """Pieces of each pack, the largest first: a pack is closed at ``quota`` nodes and never grows to DELTA more."""
+    """Pack the pieces, the largest first: a pack is closed at ``quota`` nodes and never grows to DELTA more."""
     return louvain.packed(sorted(pieces, key=len, reverse=True), PACKS, quota, DELTA)
 
 
 def grouped(
     graph: Graph, pack: np.ndarray, parts: int, seed: int, mend: str = "lower partitioner.clients"
 ) -> np.ndarray:
-    """Client of each node, int64 ``[N]``: packs of like class shares are one client's.
+    """Group packs of like class shares into clients, and return the client of each node, int64 ``[N]``.
 
     Args:
         pack: Pack of each node, int64 ``[N]``.
@@ -171,7 +174,7 @@ def grouped(
 
 
 def clusters(points: np.ndarray, parts: int, seed: int) -> np.ndarray:
-    """Cluster of each point ``[P, C]`` by k-means (scipy), the best of ten starts, int64 ``[P]``; none is empty."""
+    """Cluster the points ``[P, C]`` by k-means (scipy), the best of ten starts, int64 ``[P]``; no cluster is empty."""
     from scipy.cluster.vq import kmeans2
 
     best: np.ndarray | None = None

@@ -61,7 +61,7 @@ class Dirichlet(Partitioner):
         self.at_least(0.001, "alpha")
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray, str]:
-        """Part of each node, int64 ``[N]``.
+        """Draw the part of each node, int64 ``[N]``.
 
         Raises:
             UserError: No draw gave every part its nodes.
@@ -78,7 +78,7 @@ class Dirichlet(Partitioner):
         )
 
     def drawn(self, graph: Graph, parts: int, rng: np.random.Generator) -> np.ndarray | None:
-        """One draw, int64 ``[N]``; None where it is to be thrown away."""
+        """Draw the part of each node once, int64 ``[N]``; None where the draw is to be thrown away."""
         part = np.empty(graph.num_nodes, dtype=np.int64)
         for label in range(graph.num_classes):
             nodes = rng.permutation(np.flatnonzero(graph.labels == label))

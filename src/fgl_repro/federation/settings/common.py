@@ -30,11 +30,11 @@ class Training:
     roles: np.ndarray
 
     def rows(self, role: int) -> np.ndarray:
-        """Union nodes of one role, int64 ``[R]``, ascending."""
+        """Return the union nodes of one role, int64 ``[R]``, ascending."""
         return np.flatnonzero(self.roles[self.graph.node] == role)
 
     def probe(self, name: str, role: int) -> Probe:
-        """The nodes of one role, seen in the training graph."""
+        """Build the probe of the nodes of one role, seen in the training graph."""
         return Probe(name, self.graph, self.rows(role))
 
     @cached_property
@@ -55,7 +55,7 @@ class Training:
 def training(
     graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, split: Split, parts: int | None = None
 ) -> Training:
-    """Roles, training graph and missing classes for clients with ``nodes`` R_k.
+    """Work out roles, training graph and missing classes for clients with ``nodes`` R_k.
 
     Args:
         parts: How many parts there are, those of no client among them; None: one for each client, as roles are
@@ -108,10 +108,10 @@ def as_world(learned: Training, members: Membership, probes: tuple[Probe, ...], 
 
 
 def seen_graph(learned: Training) -> Probe:
-    """The clients' own test nodes in their training graphs."""
+    """Build the probe of the clients' own test nodes in their training graphs."""
     return learned.probe("seen_graph", TEST)
 
 
 def class_lists(flags: np.ndarray) -> list[list[int]]:
-    """Labels of the flagged classes of each client, ascending, from bool ``[K, C]``."""
+    """List the labels of the flagged classes of each client, ascending, from bool ``[K, C]``."""
     return [np.flatnonzero(row).tolist() for row in flags]

@@ -61,7 +61,7 @@ class ClosedSet(NewNodes):
         return self.focus
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probes ``seen_graph``, ``unseen_node``, ``missing_class``, ``new_client``."""
+        """Build the world with probes ``seen_graph``, ``unseen_node``, ``missing_class``, ``new_client``."""
         members = partitioner.divide(graph, partitioner.clients + 1, split.seed)
         parts = connected_parts(graph, members.nodes)
         learned, facts = without_rarest_class(graph, parts, partitioner, split)
@@ -110,7 +110,7 @@ class OpenSet(NewNodes):
             raise UserError(f"setting.crop={self.crop} must be a share of the nodes, at least 0 and below 1.")
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probes ``seen_graph``, then ``unseen_node`` and ``missing_class`` in both readings."""
+        """Build the world with probes ``seen_graph``, then ``unseen_node`` and ``missing_class`` in both readings."""
         cropped = crop_nodes(graph.num_nodes, self.crop, split.seed)
         rest = np.flatnonzero(~cropped)
         # The rest may fall apart into components; METIS does not mind, and the largest one is not taken again.
@@ -124,7 +124,7 @@ class OpenSet(NewNodes):
 
 
 def crop_nodes(num_nodes: int, share: float, seed: int) -> np.ndarray:
-    """A uniformly random round(``share`` N) of the nodes, bool ``[N]``.
+    """Draw a uniformly random round(``share`` N) of the nodes, bool ``[N]``.
 
     Raises:
         UserError: Nothing is cropped, so that there would be no new node.
@@ -138,7 +138,7 @@ def crop_nodes(num_nodes: int, share: float, seed: int) -> np.ndarray:
 
 
 def connected_parts(graph: Graph, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Nodes of each part that keep an edge inside it.
+    """Return the nodes of each part that keep an edge inside it.
 
     Nodes isolated by the cut are dropped, as in FedLoG's split tables; nodes isolated later, by class removal, stay.
 
@@ -176,7 +176,7 @@ def remove_rarest_class(graph: Graph, nodes: list[np.ndarray]) -> tuple[list[np.
 def without_rarest_class(
     graph: Graph, parts: list[np.ndarray], partitioner: Partitioner, split: Split
 ) -> tuple[Training, dict[str, object]]:
-    """What the parts, the last one left out, train on when each has lost its rarest class; and facts about that."""
+    """Take from every part but the last its rarest class; return what they train on then, and facts about that."""
     nodes, removed = remove_rarest_class(graph, parts[:-1])
     learned = training(graph, nodes, partitioner, split, len(parts))
     return learned, {
@@ -188,7 +188,7 @@ def without_rarest_class(
 
 
 def indicator(nodes: list[np.ndarray], num_nodes: int) -> np.ndarray:
-    """Which client has which node, bool ``[N, K]``."""
+    """Mark which client has which node, bool ``[N, K]``."""
     has = np.zeros((num_nodes, len(nodes)), dtype=bool)
     for client, own in enumerate(nodes):
         has[own, client] = True
@@ -196,7 +196,9 @@ def indicator(nodes: list[np.ndarray], num_nodes: int) -> np.ndarray:
 
 
 def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.ndarray | None = None) -> np.ndarray:
-    """Nodes within ``hops`` of each client's start set, all clients at once: one sparse product a hop, O(hops * edges).
+    """Find the nodes within ``hops`` of each client's start set.
+
+    All clients are served at once by one sparse product a hop, O(hops * edges).
 
     Args:
         adjacency: Symmetric 0/1 ``[N, N]``.
@@ -215,7 +217,9 @@ def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.n
 
 
 def new_node_probes(learned: Training, reached: np.ndarray, suffix: str = "") -> tuple[Probe, Probe]:
-    """``unseen_node`` and ``missing_class``: nodes a client meets only at test time, by whether it knows their class.
+    """Probe nodes that clients meet only at test time, by whether they know the class.
+
+    These are ``unseen_node`` and ``missing_class``.
 
     Both are read from one graph, the subgraph of the whole graph induced on each client's expanded set. A node's role
     elsewhere does not matter: another client's training node is a test node here.

@@ -60,7 +60,10 @@ class Imbalance(NoNewNodes):
             raise UserError(f"setting.rate={self.rate} leaves nothing to train on: give {1 - STEPS} to {STEPS - 1}.")
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probes ``seen_graph``, then ``head_degree``, ``tail_degree``, and both for the target class only."""
+        """Build the world with ``seen_graph``, then ``head_degree`` and ``tail_degree``.
+
+        The last two are there for the target class only, too.
+        """
         if self.target >= graph.num_classes:
             raise UserError(
                 f"setting.target={self.target} is no class of {graph.name}: give 0 to {graph.num_classes - 1}."
@@ -73,7 +76,7 @@ class Imbalance(NoNewNodes):
 
 
 def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
-    """Training nodes that each class keeps at each client, int64 ``[K, C]`` (Eq. 14 as read above).
+    """Count the training nodes that each class keeps at each client, int64 ``[K, C]`` (Eq. 14 as read above).
 
     Args:
         counts: Training nodes there are, int64 ``[K, C]``; every client has some.
@@ -88,7 +91,7 @@ def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
 
 
 def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
-    """``whole`` with only so many training nodes of each class as :func:`quotas` says; the others become ``UNUSED``."""
+    """Keep as many training nodes of each class of ``whole`` as :func:`quotas` says; the others become ``UNUSED``."""
     union, rows = whole.graph, whole.rows(TRAIN)
     quota = quotas(whole.counts, target, rate).ravel()
     rank = numpy_rng("imbalance", seed).permutation(union.base.num_nodes)
@@ -102,7 +105,7 @@ def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
 
 
 def degree_probes(learned: Training, target: int, tail_degree: int) -> tuple[Probe, ...]:
-    """Test nodes by degree: of all classes, then of the target class."""
+    """Build probes of the test nodes by degree: of all classes, then of the target class."""
     graph, rows = learned.graph, learned.rows(TEST)
     head = np.diff(graph.adjacency.indptr)[rows] > tail_degree
     of_target = graph.labels[rows] == target

@@ -52,7 +52,10 @@ class Links(Plain):
             )
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probe ``seen_graph`` on what is left of the clients' graphs; probe ``links`` is measured after training."""
+        """Build the world with ``seen_graph`` on what is left of the clients' graphs.
+
+        The probe ``links`` is measured after training.
+        """
         world = super().build(graph, partitioner, split)
         thinned, held = held_back(world.graph, self.validation, self.test, split.seed)
         rows: dict[str, list[int]] = world.facts["test_rows"]  # type: ignore[assignment]
@@ -67,7 +70,7 @@ class Links(Plain):
 
 
 def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> tuple[UnionGraph, HeldLinks]:
-    """The graph without the links that are held back, and these with as many pairs that have none.
+    """Hold links back; return the graph without them, and these with as many pairs that have none.
 
     Args:
         validation, test: Shares of every client's links, rounded down.
@@ -91,7 +94,7 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
 
 
 def without(adjacency: sp.csr_matrix, pairs: np.ndarray) -> sp.csr_matrix:
-    """A symmetric 0/1 matrix without the links ``pairs``, int64 ``[2, P]``, either way round."""
+    """Take the links ``pairs``, int64 ``[2, P]``, either way round, from a symmetric 0/1 matrix."""
     half = sp.coo_matrix((np.ones(pairs.shape[1], np.float32), tuple(pairs)), shape=adjacency.shape)
     left = sp.csr_matrix(adjacency - adjacency.multiply(half + half.T > 0))
     left.eliminate_zeros()
@@ -100,7 +103,7 @@ def without(adjacency: sp.csr_matrix, pairs: np.ndarray) -> sp.csr_matrix:
 
 
 def unlinked(links: np.ndarray, first: int, end: int, wanted: int, draws: np.random.Generator) -> np.ndarray:
-    """Different pairs without a link of the nodes ``first`` to ``end - 1``, int64 ``[2, P]``; fewer if there are none.
+    """Draw different pairs without a link of nodes ``first`` to ``end - 1``, int64 ``[2, P]``; fewer if there are none.
 
     Args:
         links: Of these nodes, the smaller number first, ``[2, L]``.

@@ -30,7 +30,7 @@ class Plain(NoNewNodes):
     by_class: bool = added(False)
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probe ``seen_graph``; every node of a part belongs to its client, isolated ones too.
+        """Build the world with ``seen_graph``; every node of a part belongs to its client, isolated ones too.
 
         Raises:
             UserError: As any setting's, or ``by_class`` is asked for where numbers are predicted.
@@ -62,7 +62,7 @@ class GlobalGraph(NoNewNodes):
     probes: ClassVar[tuple[str, ...]] = ("global_graph", "seen_graph")
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """Probes ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
+        """Build the world with ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
         members = partitioner.divide(graph, partitioner.clients, split.seed)
         learned = common.training(graph, list(members.nodes), partitioner, split)
         copies = UnionGraph.copies(graph, partitioner.clients)

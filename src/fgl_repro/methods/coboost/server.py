@@ -33,24 +33,24 @@ class Boosting(Pooling):
             self.weights /= self.clients
 
     def wrong(self, teacher: Tensor) -> Tensor:
-        """Mean of (1 - p_y)^h times the cross-entropy, the former without gradient; logits ``[n, C]``."""
+        """Average (1 - p_y)^h times the cross-entropy, the former without gradient; logits ``[n, C]``."""
         wrong = F.cross_entropy(teacher, self.labels, reduction="none")
         hard = (1 - torch.exp(-wrong.detach())) ** self.method.hardness
         return (hard * wrong).mean()
 
     def disagreement(self, teacher: Tensor, student: Tensor) -> Tensor:
-        """KL(teacher || student) of all nodes, softened; logits ``[n, C]``."""
+        """Compute KL(teacher || student) of all nodes, softened; logits ``[n, C]``."""
         return softened_divergence(teacher, student, self.method.temperature_adversarial).mean()
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
-        """Teachers are weighed on the graphs that were there before."""
+        """Weigh the teachers on the graphs that were there before, then return the lessons."""
         for lesson in self.pool:
             self.weights = self.weighed(lesson.teacher_logits, self.method.weight_step * FADING**epoch)
         return super().lessons(epoch, graph)
 
     @torch.no_grad()
     def weighed(self, logits: Tensor, step: float) -> Tensor:
-        """Weights ``[K]`` after a step of this length against the sign of the gradient of the ensemble's CE.
+        """Return the weights ``[K]`` after a step of this length against the sign of the gradient of the ensemble's CE.
 
         With T the ensemble and p its softmax, d CE / d w_k is mean_i (p_i - y_i) (f_k(i) - T(i)) up to a factor > 0.
 
@@ -69,7 +69,7 @@ class Boosting(Pooling):
         return self.taught(teacher, graph)
 
     def moved(self, graph: PseudoGraph) -> PseudoGraph:
-        """Features a step from where they were, by the sign of the gradient of a random mean of the answers."""
+        """Move features a step from where they were, by the sign of the gradient of a random mean of the answers."""
         features = graph.features.detach().requires_grad_()
         soft = torch.softmax(self.ensemble(self.teacher_logits(graph.moved(features))) / SOFTENED, -1)
         random = 2 * torch.rand(soft.shape, generator=self.draws, device=self.device) - 1
@@ -77,10 +77,10 @@ class Boosting(Pooling):
         return graph.moved(graph.features + self.method.move * graph.features.std(0) * slope.sign())
 
     def student_optimiser(self, epoch: int) -> Optimiser:
-        """The step fades like a cosine over the epochs."""
+        """Let the step fade like a cosine over the epochs."""
         self.students.lr = self.method.lr_student * (1 + math.cos(math.pi * epoch / self.method.epochs)) / 2
         return self.students
 
     def facts(self) -> dict[str, Any]:
-        """The teachers' weights after the last epoch."""
+        """Return the teachers' weights after the last epoch."""
         return {"weights": [round(weight, 4) for weight in self.weights.tolist()]}

@@ -27,7 +27,7 @@ KEPT = 2**29
 
 
 def predictor(width: int, hidden: int, rng: Generator) -> Params:
-    """Weights of the link predictor, the first map in two halves."""
+    """Draw the weights of the link predictor, the first map in two halves."""
     sizes, out = (2 * width, hidden, hidden, 1), {}
     for layer, (a, b) in enumerate(pairwise(sizes), 1):
         out[f"W{layer}"], out[f"b{layer}"] = fan_in((a, b), a, rng), fan_in((b,), a, rng)
@@ -37,7 +37,7 @@ def predictor(width: int, hidden: int, rng: Generator) -> Params:
 
 
 def predicted(net: Params, features: Tensor) -> Tensor:
-    """What the predictor says of every two nodes ``[M, M]``, 0 of a node and itself, from features ``[M, d]``."""
+    """Tell what the predictor says of every two nodes ``[M, M]``, 0 of a node and itself, from features ``[M, d]``."""
     names = "W1", "gain1", "shift1", "W2", "gain2", "shift2", "W3", "b3"
     found: Tensor = _Predicted.apply(features, *(net[name] for name in names))  # type: ignore[no-untyped-call]
     return found
@@ -86,11 +86,11 @@ class _Predicted(torch.autograd.Function):
         owns, kept = torch.split(own, ctx.rows * nodes), torch.split(values, ctx.rows * nodes) if len(values) else ()
 
         def pieces() -> Iterator[tuple[Tensor, Tensor]]:
-            """The second layer less its mean and what comes in, a piece at a time."""
+            """Pair the second layer less its mean with what comes in, a piece at a time."""
             return zip(kept or centred(mean, second_layer(left, right, second, ctx.rows)), owns, strict=True)
 
         def passed(value: Tensor, grad: Tensor) -> Tensor:
-            """The gradient where the second ReLU lets it through, not yet times ``last``."""
+            """Pass the gradient where the second ReLU lets it through, not yet times ``last``."""
             return through(grad.expand_as(value), torch.addcmul(shift2, value, scale2))
 
         sums = Sum(len(owns)), Sum(len(owns))
@@ -130,13 +130,13 @@ class _Predicted(torch.autograd.Function):
 def second_layer(
     left: Tensor, right: Tensor, second: Tensor, rows: int, outs: Iterable[Tensor] = ()
 ) -> Iterator[Tensor]:
-    """The second map of all pairs, ``rows`` nodes at a time ``[rows * M, hidden]``, into ``outs`` if there are any."""
+    """Yield the second map of all pairs, ``rows`` nodes at a time ``[rows * M, hidden]``, in ``outs`` where given."""
     for own, out in zip_longest(torch.split(left, rows), outs):
         yield torch.mm((own.unsqueeze(1) + right).relu_().flatten(0, 1), second, out=out)
 
 
 def centred(mean: Tensor, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Pieces less ``mean`` ``[hidden]``, in place."""
+    """Subtract ``mean`` ``[hidden]`` from the pieces, in place."""
     return (piece.sub_(mean) for piece in pieces)
 
 
@@ -151,7 +151,7 @@ class Sum:
         self.number, self.count, self.parts = number, 0, torch.empty(0)
 
     def add(self, part: Tensor) -> None:
-        """One more of them."""
+        """Add one more of them."""
         if not self.count:
             self.parts = part.new_empty(min(self.number, max(KEPT // part.numel(), 2)), *part.shape)
         if self.count == len(self.parts):
@@ -160,12 +160,12 @@ class Sum:
         self.count += 1
 
     def result(self) -> Tensor:
-        """The sum of those so far."""
+        """Return the sum of those so far."""
         return self.parts[: self.count].sum(0)
 
 
 def summed(parts: Iterable[Tensor], number: int) -> Tensor:
-    """The sum of ``number`` tensors of one shape."""
+    """Sum ``number`` tensors of one shape."""
     total = Sum(number)
     for part in parts:
         total.add(part)
@@ -173,6 +173,6 @@ def summed(parts: Iterable[Tensor], number: int) -> Tensor:
 
 
 def through(grad: Tensor, values: Tensor) -> Tensor:
-    """A gradient where ``values`` are above 0, 0 elsewhere: what ReLU's own backward does, faster than a mask."""
+    """Pass a gradient where ``values`` are above 0, 0 elsewhere: what ReLU's own backward does, faster than a mask."""
     out: Tensor = torch.ops.aten.threshold_backward(grad, values, 0)
     return out

@@ -12,7 +12,7 @@ from fgl_repro.federation.world import UnionGraph
 def weighted_union(
     name: str, features: np.ndarray, links: sp.csr_matrix, labels: np.ndarray, copies: int = 1
 ) -> UnionGraph:
-    """The graph as that of one client, or of several that are all alike, with the links' weights in the adjacency.
+    """Make the graph that of one client, or of several that are all alike, with the links' weights in the adjacency.
 
     Args:
         name: Of the graph.

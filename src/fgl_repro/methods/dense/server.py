@@ -57,12 +57,12 @@ class Pooling(Server):
         return torch.tanh(found) if self.method.bounded else found
 
     def ensemble(self, logits: Tensor) -> Tensor:
-        """Weighted mean of the teachers' logits: ``[K, n, C] -> [n, C]``."""
+        """Average the teachers' logits by their weights: ``[K, n, C] -> [n, C]``."""
         share = self.weights / self.weights.sum().clamp_min(1e-12)
         return torch.einsum("k,knc->nc", share, logits)
 
     def train_generator(self, epoch: int) -> PseudoGraph:
-        """The graph of lowest loss among the steps of an epoch, in which the noise learns, too."""
+        """Train for an epoch, in which the noise learns, too; return the graph of lowest loss among its steps."""
         if self.method.renewed and epoch:
             self.generator = self.new_generator()
         noise = self.noise().unsqueeze(0).requires_grad_()
@@ -73,7 +73,7 @@ class Pooling(Server):
         return PseudoGraph.of(self.kept, self.method.neighbours)
 
     def generator_loss(self, noise: Tensor) -> Tensor:
-        """The generator's loss ``[1]``: the ensemble knows the classes, and students do not agree."""
+        """Compute the generator's loss ``[1]``: the ensemble knows the classes, and students do not agree."""
         graph = self.graph(noise)
         teacher = self.ensemble(self.teacher_logits(graph))
         apart = torch.stack([self.disagreement(teacher, own) for own in self.student_logits_fixed(graph)]).mean()
@@ -85,16 +85,16 @@ class Pooling(Server):
         return loss.view(1)
 
     def wrong(self, teacher: Tensor) -> Tensor:
-        """Cross-entropy of the ensemble's logits ``[n, C]``, one number."""
+        """Compute the cross-entropy of the ensemble's logits ``[n, C]``, one number."""
         return F.cross_entropy(teacher, self.labels)
 
     def disagreement(self, teacher: Tensor, student: Tensor) -> Tensor:
-        """KL(teacher || student) of logits ``[n, C]`` where they predict different classes; mean over all nodes."""
+        """Average over all nodes KL(teacher || student) of logits ``[n, C]`` where they predict different classes."""
         differ = (teacher.argmax(1) != student.argmax(1)).to(teacher.dtype)
         return (differ * softened_divergence(teacher, student, 1.0)).mean()
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
-        """The whole pool in random order, the new graph among it."""
+        """Return the whole pool in random order, the new graph among it."""
         with torch.no_grad():
             self.pool.append(Lesson(None, graph, self.teacher_logits(graph)))
         return [self.pool[i] for i in self.order.permutation(len(self.pool))]
@@ -103,7 +103,7 @@ class Pooling(Server):
         return self.taught(self.ensemble(lesson.teacher_logits), lesson.graph)
 
     def taught(self, teacher: Tensor, graph: PseudoGraph) -> Tensor:
-        """Each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
+        """Measure each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
         temperature = self.method.temperature
         return torch.stack(
             [softened_divergence(teacher, own, temperature).mean() for own in self.student_logits(graph)]
@@ -114,7 +114,7 @@ class Pooling(Server):
 
 
 def softened_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """KL(teacher || student) of logits ``[n, C]`` at a temperature, times its square, ``[n]``."""
+    """Compute KL(teacher || student) of logits ``[n, C]`` at a temperature, times its square, ``[n]``."""
     log_p = torch.log_softmax(teacher / temperature, -1)
     log_q = torch.log_softmax(student / temperature, -1)
     return temperature**2 * kl_divergence(log_p, log_q)

@@ -54,7 +54,7 @@ class Small:
 def real(
     graph: UnionGraph, norm: sp.csr_matrix, propagated: sp.csr_matrix, rows: np.ndarray, device: torch.device
 ) -> Data:
-    """Union nodes ``rows`` with their neighbours.
+    """Take the union nodes ``rows`` with their neighbours.
 
     Args:
         norm: Normalised adjacency ``[N, N]``.
@@ -73,7 +73,7 @@ def real(
 
 
 def shares(counts: np.ndarray, rate: float) -> np.ndarray:
-    """Nodes of each class in the small graph, int64 ``[C]``: a share of all; what is left goes to the largest class."""
+    """Count each class's nodes in the small graph, int64 ``[C]``: a share of all; the largest gets what is left."""
     own = np.floor(rate * counts).astype(np.int64)
     own[counts.argmax()] += int(np.floor(rate * counts.sum())) - own.sum()
     return own
@@ -120,13 +120,13 @@ class Condensation:
         self.best = {name: value.detach().clone() for name, value in {**self.features, **self.net}.items()}
 
     def around(self, net: Params, features: Tensor) -> Tensor:
-        """Normalised links ``[M, M]``; fewer than two nodes have none."""
+        """Compute the normalised links ``[M, M]``; fewer than two nodes have none."""
         if len(features) < 2:
             return torch.eye(len(features), device=features.device)
         return normalised(predicted({name: value[0] for name, value in net.items()}, features))
 
     def run(self) -> Tensor:
-        """All steps; the last loss."""
+        """Take all steps; return the last loss."""
         last = torch.zeros((), device=self.weight.device)
         if not len(self.labels):
             return last
@@ -153,7 +153,7 @@ class Condensation:
 
     @torch.no_grad()
     def result(self) -> Small:
-        """The graph where the loss was least."""
+        """Return the graph where the loss was least."""
         features = self.best["X"][0]
         return Small(features, self.around({name: self.best[name] for name in self.net}, features), self.labels)
 

@@ -26,12 +26,12 @@ class Map:
         return Map(lambda x: matrix @ x, lambda x: matrix.T @ x)
 
     def after(self, other: Map) -> Map:
-        """The product of this matrix and the other."""
+        """Return the product of this matrix and the other."""
         return Map(lambda x: self.forward(other.forward(x)), lambda x: other.back(self.back(x)))
 
     @staticmethod
     def sparse(matrix: SparseOp) -> Map:
-        """Of a constant, through which no gradient passes."""
+        """Make the map of a constant, through which no gradient passes."""
         return Map(lambda x: product(matrix.forward, x), lambda x: product(matrix.transpose, x))
 
 
@@ -45,14 +45,14 @@ class Data:
 
 
 def drawn(width: int, hidden: int, classes: int, rng: torch.Generator, device: torch.device) -> Params:
-    """A GCN's weights as the code draws them: all from U(-1 / sqrt(in), 1 / sqrt(in))."""
+    """Draw a GCN's weights as the code does: all from U(-1 / sqrt(in), 1 / sqrt(in))."""
     out = {"W1": fan_in((width, hidden), width, rng), "b1": fan_in((hidden,), width, rng)}
     out |= {"W2": fan_in((hidden, classes), hidden, rng), "b2": fan_in((classes,), hidden, rng)}
     return {name: value.to(device) for name, value in out.items()}
 
 
 def by_class(weights: Params, data: Data, chosen: Tensor) -> Params:
-    """Gradients of the mean cross-entropy over the rows of each class, ``{name: [c, ...]}``; 0 for one without rows.
+    """Differentiate the mean cross-entropy over the rows of each class, ``{name: [c, ...]}``; 0 for one without rows.
 
     Args:
         weights: ``W1 [d, H]``, ``b1 [H]``, ``W2 [H, C]``, ``b2 [C]``.
@@ -77,7 +77,7 @@ def by_class(weights: Params, data: Data, chosen: Tensor) -> Params:
 
 
 def distance(ours: Params, theirs: Params, weight: Tensor) -> Tensor:
-    """Squared distances of two gradients, over all weights, summed with a ``weight`` for each class ``[c]``."""
+    """Sum the squared distances of two gradients, over all weights, with a ``weight`` for each class ``[c]``."""
     total = sum(((ours[name] - theirs[name]) ** 2).flatten(1).sum(1) for name in ours)
     out: Tensor = (weight * total).sum()
     return out

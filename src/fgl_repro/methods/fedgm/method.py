@@ -143,7 +143,7 @@ class FedGM(Phased[State]):
         self.receive(clients, state, first)
 
     def news(self, clients: Clients, state: State, more: bool) -> Download:
-        """What comes down: a GCN trained on the small graphs as they are, and where to take gradients, if need be."""
+        """Send down a GCN trained on the small graphs as they are, and where to take gradients, if need be."""
         weights = ops.broadcast(state.server.trained(), clients.count)
         probe = {name: value.unsqueeze(0) for name, value in state.server.probe.items()}
         return Download(weights, ops.broadcast(probe, clients.count) if more else None)
@@ -171,5 +171,5 @@ class FedGM(Phased[State]):
         return self.news(clients, state, more=True)
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """Nodes of each small graph."""
+        """Return the number of nodes of each small graph."""
         return {"condensed": [int(nodes) for nodes in state.server.counts.sum(1).tolist()]}

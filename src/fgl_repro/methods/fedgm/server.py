@@ -54,12 +54,12 @@ class Server:
         self.probe = self.drawn()
 
     def drawn(self) -> Params:
-        """A new GCN's weights."""
+        """Draw a new GCN's weights."""
         model = cast("Layered", self.clients.model)
         return drawn(model.num_features, model.hidden, model.num_classes, self.rng, self.counts.device)
 
     def beginning(self) -> tuple[Any, Params]:
-        """How the network of the clients sees the union, and its first weights, no client axis."""
+        """Return how the network of the clients sees the union, and its first weights, no client axis."""
         model, device = self.clients.model, self.counts.device
         if isinstance(model, GCN) and model.layers == 2:
             return self.view(), self.drawn()
@@ -68,19 +68,19 @@ class Server:
         return view, {name: value.to(device) for name, value in model.init(self.rng).items()}
 
     def view(self) -> View:
-        """The union as one network of two convolutions sees it."""
+        """View the union as one network of two convolutions sees it."""
         features = self.features["X"][0].detach()
         first = DenseOp(self.around(features).unsqueeze(0))
         return View.of_all(first, self.around, 1, len(features), features.device)
 
     def union(self) -> UnionGraph:
-        """The same with the links' weights in the adjacency, as other networks read them."""
+        """Build the union with the links' weights in the adjacency, as other networks read it."""
         links = sp.block_diag([links_of(each.around).cpu().numpy() for each in self.graphs], format="csr")
         features = self.features["X"][0].detach().cpu().numpy()
         return weighted_union("condensed", features, sp.csr_matrix(links), self.labels.cpu().numpy())
 
     def matched(self, gradients: Params) -> None:
-        """One step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""
+        """Take one step on the features, towards the clients' gradients ``[K, C, ...]`` at ``probe``."""
         total = self.counts.sum(0)
         share = self.counts / total.clamp_min(1)
         target = {name: torch.einsum("kc,kc...->c...", share, value) for name, value in gradients.items()}
@@ -95,7 +95,7 @@ class Server:
         self.probe = self.drawn()
 
     def trained(self) -> Params:
-        """A new network's weights ``[1, ...]``, of all it was looked at the best on the clients' validation nodes."""
+        """Train a new network; return the weights ``[1, ...]`` of its best check on the clients' validation nodes."""
         clients, model = self.clients, self.clients.model
         view, first = self.beginning()
         params = {name: value.unsqueeze(0).clone().requires_grad_() for name, value in first.items()}
@@ -121,6 +121,6 @@ class Server:
 
 
 def links_of(around: Tensor) -> Tensor:
-    """Weights of links ``[M, M]``, none of a node with itself, from D^-1/2 (A + I) D^-1/2."""
+    """Recover the weights of links ``[M, M]``, none of a node with itself, from D^-1/2 (A + I) D^-1/2."""
     scale = around.diagonal().rsqrt()  # the roots of the degrees of A + I
     return (around * torch.outer(scale, scale)).fill_diagonal_(0.0)

@@ -184,7 +184,7 @@ class FedLoG(Method[State]):
         )
 
     def reported(self, clients: Clients) -> Tensor:
-        """Class shares r ``[K, C]`` as clients report them: the release counts training nodes, the paper all nodes."""
+        """Report the clients' class shares r ``[K, C]``: the release counts training nodes, the paper all nodes."""
         rates = clients.prior
         if self.as_paper:
             counts = torch.from_numpy(clients.world.graph.class_counts).float()
@@ -205,7 +205,7 @@ class FedLoG(Method[State]):
             yield Phase("warm-up", self.warmup, training.WarmUp(clients, state.batches, self.patience).turn)
 
     def exchanged(self, clients: Clients, state: State, own: Params) -> Turn:
-        """Clients' generators ``[K, ...]`` and class shares against one generator a class."""
+        """Exchange clients' generators ``[K, ...]`` and class shares against one generator a class."""
         up, device = Setup(own, self.reported(clients)), state.shares.device
         if self.as_paper:
             state.generators = {name: torch.einsum("kc,k...->c...", state.shares, each) for name, each in own.items()}
@@ -244,10 +244,10 @@ class FedLoG(Method[State]):
     # --- what is told of it -------------------------------------------------------------------------------------------
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
-        """Mean gamma, share of recognised classes at the last step, mean Frobenius norm of the shared matrix."""
+        """Return mean gamma, share of recognised classes at the last step, mean Frobenius norm of the shared matrix."""
         norm = clients.personal[f"X_{self.share}"].flatten(1).norm(dim=1).mean()
         return {"gamma": state.gamma.mean(), "synthetic_above": state.above, "synthetic_norm": norm}
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """Gamma of every client and class after the last round."""
+        """Return gamma of every client and class after the last round."""
         return {"gamma": [[round(value, 6) for value in row] for row in state.gamma.tolist()]}

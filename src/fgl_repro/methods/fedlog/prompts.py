@@ -44,7 +44,7 @@ DROPOUT = 0.5
 
 
 def generators(num_features: int, copies: int, rng: Generator) -> Params:
-    """``copies`` independent generators d -> 256 -> 512 -> d, leaves ``[copies, ...]``."""
+    """Draw ``copies`` independent generators d -> 256 -> 512 -> d, leaves ``[copies, ...]``."""
     widths = (num_features, *WIDTHS, num_features)
     out = {}
     for number, (fan, to) in enumerate(pairwise(widths), 1):
@@ -54,7 +54,7 @@ def generators(num_features: int, copies: int, rng: Generator) -> Params:
 
 
 def generate(params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
-    """A prompt for every row: ``[copies, n, d] -> [copies, n, d]`` in (-1, 1); dropout when ``rng`` is given."""
+    """Make a prompt for every row: ``[copies, n, d] -> [copies, n, d]`` in (-1, 1); dropout when ``rng`` is given."""
     hidden = torch.relu(linear(x, params["G1"], params["g1"]))
     hidden = torch.relu(linear(hidden, params["G2"], params["g2"]))
     if rng is not None:
@@ -63,7 +63,7 @@ def generate(params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
 
 
 def prompts(params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
-    """Prompts of class-wise nodes: row c * s + i of every client goes through generator c.
+    """Generate prompts of class-wise nodes: row c * s + i of every client goes through generator c.
 
     Args:
         params: One generator a class, leaves ``[C, ...]``.
@@ -128,7 +128,10 @@ class _LinkDots(torch.autograd.Function):
 
 
 def link_dots(here: Surroundings, table: Tensor, vectors: Tensor) -> Tensor:
-    """``vectors[row] . table[column]`` of every link: ``[R, F]`` and ``[N, F]`` to ``[E]``; gradient to ``vectors``."""
+    """Compute ``vectors[row] . table[column]`` of every link: ``[R, F]`` and ``[N, F]`` to ``[E]``.
+
+    The gradient goes to ``vectors``.
+    """
     out: Tensor = _LinkDots.apply(here, table, vectors)  # type: ignore[no-untyped-call]
     return out
 
@@ -161,7 +164,7 @@ class Pretraining:
         return {name: value.detach() for name, value in self.params.items()}
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
-        """One epoch of everybody; its mean L_feat and L_grad."""
+        """Train everybody for one epoch; return its mean L_feat and L_grad."""
         here, weight, device = self.here, self.weight, self.inputs.device
         prompts = generate(self.params, self.inputs, self.dropout).flatten(0, 1)[self.slots]
         slope = torch.zeros_like(prompts)
@@ -184,7 +187,7 @@ class Pretraining:
 
 
 def feature_loss(here: Surroundings, prompts: Tensor) -> Tensor:
-    """L_feat of each training node ``[R]``; 0 for a node without neighbours, which has no mean to match."""
+    """Compute L_feat of each training node ``[R]``; 0 for a node without neighbours, which has no mean to match."""
     return (prompts - here.around).square().sum(1) * (here.degree > 0)
 
 
@@ -209,7 +212,7 @@ class Products(NamedTuple):
 
 
 def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: Products) -> Tensor:
-    """L_grad of each training node for one random encoder, without the generator-free norm of the graph's gradient.
+    """Compute L_grad of training nodes for one random encoder, without the generator-free norm of the graph's gradient.
 
     Args:
         net: Weights of a SAGE without client axis.
@@ -253,11 +256,11 @@ def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: Pr
 
 
 def output_slope(net: Params, labels: Tensor, embedding: Tensor) -> Tensor:
-    """Gradient of each node's cross-entropy with respect to its embedding before the bias, ``[R, E]``."""
+    """Compute the gradient of each node's cross-entropy with respect to its embedding before the bias, ``[R, E]``."""
     logits = (embedding + net["b2"]) @ net["W3"] + net["b3"]
     return (torch.softmax(logits, 1) - torch.nn.functional.one_hot(labels, logits.shape[1])) @ net["W3"].T
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Row-wise dot products ``[R]``."""
+    """Compute row-wise dot products ``[R]``."""
     return (a * b).sum(1)

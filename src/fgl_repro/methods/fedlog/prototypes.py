@@ -58,7 +58,7 @@ class PrototypeNet(SAGE):
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def init(self, rng: Generator) -> Params:
-        """One network's weights, no client axis and without the learnable nodes."""
+        """Draw one network's weights, no client axis and without the learnable nodes."""
         classes, width = self.num_classes, self.output
         out = super().init(rng)
         out |= {"W3": fan_in((width, classes), classes, rng), "b3": fan_in((classes,), classes, rng)}
@@ -84,24 +84,24 @@ class PrototypeNet(SAGE):
         return out
 
     def nodes(self, rng: Generator) -> Params:
-        """The learnable nodes, no client axis: Xavier-uniform on the whole matrix."""
+        """Draw the learnable nodes, no client axis: Xavier-uniform on the whole matrix."""
         return {f"X_{b}": glorot((self.num_classes * self.slots, self.num_features), rng) for b in BRANCHES}
 
     def felt(self, params: Params) -> list[str]:
-        """Names of the weights that a prediction depends on: all but the warm-up classifier and unfelt nets."""
+        """Name the weights that a prediction depends on: all but the warm-up classifier and unfelt nets."""
         unfelt = () if self.passing else ("message", "translation", "unused")
         return [name for name in params if name not in ("W3", "b3") and not any(net in name for net in unfelt)]
 
     # --- embeddings ---------------------------------------------------------------------------------------------------
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
-        """``rows`` of ``graph``, with their neighbours' embeddings where messages need them."""
+        """View ``rows`` of ``graph``, with their neighbours' embeddings where messages need them."""
         return self.ring(views, graph, rows) if self.passing else super().view(views, graph, rows)
 
     def around(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Embeddings of the view's rows and the means of their neighbours' ``[K, r, E]`` (None without messages)."""
+        """Return embeddings of the view's rows and means of their neighbours' ``[K, r, E]`` (None without messages)."""
         found = self.embed(params, view, rng, first)
         if not isinstance(view, RingView):
             return found, None
@@ -109,7 +109,7 @@ class PrototypeNet(SAGE):
         return flat.index_select(0, view.pick).view(shape), view.around(flat).view(shape)
 
     def isolated(self, params: Params, x: Tensor, rng: Generator | None = None) -> Tensor:
-        """Embeddings of nodes without other nodes, ``[K, n, d] -> [K, n, E]``."""
+        """Embed nodes without other nodes, ``[K, n, d] -> [K, n, E]``."""
         own = []
         for name in ("W1", "W2"):
             neighbour, root = params[name].chunk(2, dim=1)
@@ -120,7 +120,7 @@ class PrototypeNet(SAGE):
         return linear(hidden, own[1], params["b2"])
 
     def pair(self, params: Params, x: Tensor, prompt: Tensor, rng: Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Embeddings ``[K, n, E]`` of nodes ``x`` and of their prompts, each pair a graph of one edge."""
+        """Embed nodes ``x`` and their prompts, ``[K, n, E]`` each; each pair is a graph of one edge."""
         neighbour, root = params["W1"].chunk(2, dim=1)
         both = torch.cat([x, prompt], dim=1)
         heard = torch.bmm(both, neighbour).roll(x.shape[1], dims=1)
@@ -136,7 +136,7 @@ class PrototypeNet(SAGE):
     def branches(
         self, params: Params, query: Tensor, neighbours: Tensor | None, nodes: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Log-probabilities ``[K, n, C]`` of the head and the tail branch (equation 2).
+        """Compute log-probabilities ``[K, n, C]`` of the head and the tail branch (equation 2).
 
         Args:
             query: Embeddings ``[K, n, E]``.
@@ -156,7 +156,7 @@ class PrototypeNet(SAGE):
         return out[0], out[1]
 
     def _moved(self, params: Params, prefix: str, h: Tensor, neighbours: Tensor, nodes: Tensor) -> Tensor:
-        """h + t of equation 10, chunk after chunk of the queries; the backward pass computes a chunk once more."""
+        """Compute h + t of equation 10, chunk after chunk of the queries; the backward pass does a chunk once more."""
         own = {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
         size = max(1, PAIRS // (nodes.shape[0] * nodes.shape[1] * nodes.shape[2]))
         pieces = list(zip(torch.split(h, size, dim=1), torch.split(neighbours, size, dim=1), strict=True))
@@ -166,43 +166,49 @@ class PrototypeNet(SAGE):
         return torch.cat(out, dim=1)
 
     def mixture(self, head: Tensor, tail: Tensor, degree: Tensor) -> Tensor:
-        """log(alpha p_head + (1 - alpha) p_tail) ``[K, n, C]``, alpha = sigmoid(degree - (lambda + 1)) (equation 3)."""
+        """Mix both branches: log(alpha p_head + (1 - alpha) p_tail) ``[K, n, C]`` (equation 3).
+
+        Here, alpha = sigmoid(degree - (lambda + 1)).
+        """
         x = self.preference(degree)
         return torch.logaddexp(F.logsigmoid(x) + head, F.logsigmoid(-x) + tail)
 
     def preference(self, degree: Tensor) -> Tensor:
-        """Logit of alpha for degrees ``[K, n]``, as ``[K, n, 1]``."""
+        """Return the logit of alpha for degrees ``[K, n]``, as ``[K, n, 1]``."""
         return (degree - (self.threshold + 1) if self.degrees else torch.zeros_like(degree)).unsqueeze(-1)
 
     def __call__(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Log-probabilities of the view's rows, ``[K, r, C]``; ``params`` hold the learnable nodes, too."""
+        """Compute log-probabilities of the view's rows, ``[K, r, C]``; ``params`` hold the learnable nodes, too."""
         query, neighbours = self.around(params, view, rng, first)
         nodes = {branch: self.isolated(params, params[f"X_{branch}"], rng) for branch in BRANCHES}
         return self.mixture(*self.branches(params, query, neighbours, nodes), view.degree)
 
 
 def net_of(clients: Clients) -> PrototypeNet:
-    """The clients' network, as what it is."""
+    """Return the clients' network, as what it is."""
     assert isinstance(clients.model, PrototypeNet)
     return clients.model
 
 
 def sage_view(view: View) -> SageView:
-    """A view that a PrototypeNet cut, as what it is."""
+    """Return a view that a PrototypeNet cut, as what it is."""
     assert isinstance(view, SageView)
     return view
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """``|a_i - b_j|^2`` of rows ``[K, n, E]`` and ``[K, m, E]``: ``[K, n, m]`` (``cdist`` would take a root first)."""
+    """Compute ``|a_i - b_j|^2`` of rows ``[K, n, E]`` and ``[K, m, E]``: ``[K, n, m]``.
+
+    ``cdist`` would take a root first.
+    """
     cross = torch.baddbmm(b.square().sum(-1).unsqueeze(1), a, b.transpose(1, 2), alpha=-2)
     return (cross + a.square().sum(-1, keepdim=True)).clamp_min(0)
 
 
 def moved(own: Params, h: Tensor, neighbours: Tensor, nodes: Tensor) -> Tensor:
-    """A query after the messages of all P prototypes (equations 6 to 10), ``[K, n, E]``.
+    """Move a query by the messages of all P prototypes (equations 6 to 10), ``[K, n, E]``.
 
     A prototype's neighbourhood mean is its own embedding. No message of a pair depends on the pair but through its
     distance, so what a query brings to the first message layer is computed once; the last two maps of the translation

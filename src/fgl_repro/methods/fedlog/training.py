@@ -47,7 +47,7 @@ class LocalTraining:
         return net_of(self.clients)
 
     def fit(self, epochs: int, taught: bool) -> Tensor:
-        """All epochs, with new optimisers for the model and for the learnable nodes; the last losses ``[K]``.
+        """Train all epochs with new optimisers for the model and the learnable nodes; return the last losses ``[K]``.
 
         Where clients are ``taught``, global nodes take part in every step (release) or after each epoch (paper).
         """
@@ -69,7 +69,7 @@ class LocalTraining:
         return last
 
     def step_loss(self, step: LocalStep, both: bool) -> Tensor:
-        """The loss on a client's own nodes ``[K]``, or on ``both`` those and global ones, gamma moving before."""
+        """Compute the loss on a client's nodes ``[K]``, or on ``both`` its own and global ones, gamma moving before."""
         dropout = self.state.dropout
         nodes = self.learnable(dropout)
         loss = self.local_loss(sage_view(step.view), nodes)
@@ -80,7 +80,7 @@ class LocalTraining:
         return loss + of_global
 
     def generalization(self, optimisers: Sequence[Optimiser]) -> Tensor:
-        """The paper's second phase: one epoch over the global nodes in mini-batches; the last losses ``[K]``."""
+        """Run the paper's second phase, an epoch over global nodes in mini-batches; return the last losses ``[K]``."""
         prompted, dropout = self.prompted(), self.state.dropout
         order = torch.randperm(prompted[0].shape[1], generator=self.state.shuffles).to(prompted[0].device)
         steps = (GlobalStep(None, part) for part in torch.split(order, self.method.batch))
@@ -91,7 +91,7 @@ class LocalTraining:
         return descend(steps, loss, optimisers)
 
     def local_loss(self, view: SageView, nodes: dict[str, Tensor]) -> Tensor:
-        """L_cls of a batch of local nodes and the norm of the learnable nodes, ``[K]``."""
+        """Compute L_cls of a batch of local nodes and the norm of the learnable nodes, ``[K]``."""
         net, clients, method = self.net, self.clients, self.method
         query, neighbours = net.around(clients.params, view, self.state.dropout)
         head, tail = net.branches(clients.params, query, neighbours, nodes)
@@ -105,13 +105,13 @@ class LocalTraining:
         return view.mean(loss) + method.beta * torch.stack(norms).sum(0)
 
     def learnable(self, dropout: Generator | None) -> dict[str, Tensor]:
-        """Embeddings of both branches' learnable nodes, ``[K, C s, E]`` each."""
+        """Embed both branches' learnable nodes, ``[K, C s, E]`` each."""
         params, personal = self.clients.params, self.clients.personal
         both = self.net.isolated(params, torch.cat(list(personal.values()), dim=1), dropout)
         return dict(zip(BRANCHES, both.chunk(2, dim=1), strict=True))
 
     def prompted(self) -> tuple[Tensor, Tensor]:
-        """The global set, scaled for each client (equation 5), and its prompts, ``[K, C s, d]`` each, no gradient."""
+        """Scale the global set for each client (equation 5) and make its prompts, ``[K, C s, d]`` each, no gradient."""
         state, method = self.state, self.method
         with torch.no_grad():
             gamma = state.gamma.repeat_interleave(method.slots, dim=1).unsqueeze(-1)
@@ -125,7 +125,7 @@ class LocalTraining:
         dropout: Generator | None,
         part: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """L_cls of global nodes with their prompts ``[K]``, and whether each was recognised ``[K, C s]``.
+        """Compute L_cls of global nodes with their prompts ``[K]``, and whether each was recognised ``[K, C s]``.
 
         Args:
             nodes: Embedded learnable nodes of both branches, ``[K, C s, E]`` each.
@@ -174,7 +174,7 @@ class WarmUp:
         self.best, self.waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
-        """An epoch of the clients that are going, and everybody's validation accuracy."""
+        """Train the clients that are going for an epoch, and measure everybody's validation accuracy."""
         loss = descend(self.clients.steps(1, batches=self.batches, going=going), self.loss, [self.optimiser])
         with torch.no_grad():
             right = self.logits(self.validation).argmax(-1) == self.validation.labels
@@ -186,10 +186,10 @@ class WarmUp:
         return Turn(values, going=self.waited < self.patience)
 
     def loss(self, step: LocalStep) -> Tensor:
-        """Mean cross-entropy of the linear classifier ``[K]``."""
+        """Compute the mean cross-entropy of the linear classifier ``[K]``."""
         log_p = torch.log_softmax(self.logits(sage_view(step.view), self.dropout), -1)
         return step.mean(-log_likelihood(log_p, step.view.labels))
 
     def logits(self, view: SageView, rng: Generator | None = None) -> Tensor:
-        """Of the encoder's linear classifier, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the encoder's linear classifier, ``[K, r, C]``; dropout when ``rng`` is given."""
         return SAGE.__call__(self.net, self.params, view, rng)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def kind(name: str) -> str:
-    """The letter before the number of a tensor's layer: W of a matrix (``W1``, ``inner_W2``), M of a mask."""
+    """Return the letter before the number of a tensor's layer: W of a matrix (``W1``, ``inner_W2``), M of a mask."""
     return name.rstrip("0123456789")[-1]
 
 
 def mask_of(name: str) -> str:
-    """Name of the mask of a weight matrix: ``M1`` for ``W1``, ``inner_M2`` for ``inner_W2``."""
+    """Name the mask of a weight matrix: ``M1`` for ``W1``, ``inner_M2`` for ``inner_W2``."""
     return name.replace("W", "M")
 
 
@@ -75,7 +75,7 @@ class Masked:
         return self.network.holders(name, clients)
 
     def init(self, rng: Generator) -> Params:
-        """A masked linear classifier is Xavier-uniform, its bias too (as a 1 x C matrix); all else as unmasked."""
+        """Draw a masked linear classifier Xavier-uniform, its bias too (as a 1 x C matrix); all else as unmasked."""
         single = self.network.init(rng)
         if not self.linear:
             return single
@@ -84,11 +84,11 @@ class Masked:
         return single | {weight: glorot((hidden, classes), rng), bias: glorot((1, classes), rng).squeeze(0)}
 
     def masks(self, weights: Params) -> Params:
-        """Masks of these weights at the start: ones."""
+        """Make the masks of these weights at the start: ones."""
         return {mask_of(name): torch.ones_like(value) for name, value in weights.items() if kind(name) == "W"}
 
     def weights(self, params: Params, training: bool) -> Params:
-        """The network's weights as they are used, ``[K, ...]``; what has no masks any more stays as it is."""
+        """Return the network's weights as they are used, ``[K, ...]``; what has no masks any more stays as it is."""
         out: Params = {}
         for name, value in params.items():
             mask = params.get(mask_of(name)) if kind(name) == "W" else None

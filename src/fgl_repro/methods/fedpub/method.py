@@ -136,7 +136,7 @@ class FedPub(Method[State]):
             yield Phase("setup", 1, lambda *_: self.shared_graph(clients, state))
 
     def shared_graph(self, clients: Clients, state: State) -> Turn:
-        """The server draws the random graph and sends it."""
+        """Let the server draw the random graph and send it."""
         graph = random_graph.drawn(clients.model.num_features, clients.seed, self.random_graph)
         whole = isinstance(clients.world.graph.base, GraphSet)
         units = random_graph.as_graphs(graph, self.random_graph) if whole else graph
@@ -148,7 +148,7 @@ class FedPub(Method[State]):
         return Download(clients.params, self.sent_masks(clients))
 
     def sent_masks(self, clients: Clients) -> Params | None:
-        """The masks, where they travel."""
+        """Return the masks, where they travel."""
         return clients.personal if self.masks and self.variant == "release" else None
 
     def receive(self, clients: Clients, state: State, message: Message) -> None:
@@ -177,7 +177,7 @@ class FedPub(Method[State]):
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 
     def embedding(self, clients: Clients, state: State) -> Tensor | None:
-        """What a client tells of itself beside its weights, ``[K, D]``."""
+        """Return what a client tells of itself beside its weights, ``[K, D]``."""
         if self.similarity == "label":
             return clients.prior
         if self.similarity != "function":
@@ -189,7 +189,7 @@ class FedPub(Method[State]):
         return (found * state.shared.mask.unsqueeze(-1)).sum(1) / state.shared.counts.unsqueeze(1)
 
     def compared(self, state: State, upload: Upload) -> Tensor:
-        """The vectors whose cosines are the similarities of clients, ``[K, D]``."""
+        """Return the vectors whose cosines are the similarities of clients, ``[K, D]``."""
         if upload.embedding is not None:
             return upload.embedding
         sent = flat(upload.weights)
@@ -202,14 +202,14 @@ class FedPub(Method[State]):
         return Download(mix(upload.weights, matrix), masks)
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
-        """Share of mask entries that evaluation cuts."""
+        """Measure the share of mask entries that evaluation cuts."""
         if not self.masks:
             return {}
         state.cut.append((flat(clients.personal).abs() < self.l1).float().mean())
         return {"sparsity": state.cut[-1]}
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """Mean over rounds of what is cut, and how well similarity of the last models follows that of labels."""
+        """Average over rounds what is cut, and tell how well similarity of the last models follows that of labels."""
         with torch.no_grad():
             similar = cosine(self.compared(state, self.upload(clients, state))).cpu().numpy()
         cut = float(np.mean(torch.stack(state.cut).tolist())) if self.masks else None

@@ -34,7 +34,7 @@ class SharedGraph(Message):
 
     @staticmethod
     def of(graph: Graph, clients: int, device: torch.device) -> SharedGraph:
-        """To so many clients."""
+        """Make the message that sends ``graph`` to so many clients."""
         edges = torch.from_numpy(np.stack(graph.adjacency.nonzero())).long()
         sent = torch.from_numpy(graph.features.toarray()), edges
         return SharedGraph(*(tensor.to(device).expand(clients, *tensor.shape) for tensor in sent))
@@ -63,7 +63,7 @@ def drawn(num_features: int, seed: int, kind: str = "sbm") -> Graph:
 
 
 def as_graphs(graph: Graph, kind: str = "sbm") -> GraphSet:
-    """The blocks of a graph that was drawn, each a graph by itself, without categories of nodes and links."""
+    """Make each block of a graph that was drawn a graph by itself, without categories of nodes and links."""
     count, size, _ = SHAPES[kind]
     ptr = np.arange(count + 1) * size
     zeros = np.zeros(count, dtype=np.int64)

@@ -75,7 +75,7 @@ class Bench:
             self.params["d1"].data.copy_(self.impaired.mean(self.impaired.missing).unsqueeze(1))
 
     def epoch(self, number: int) -> None:
-        """One epoch: on Equation (5) at home, then with term (6), for which a new Adam begins."""
+        """Train for one epoch: on Equation (5) at home, then with term (6), for which a new Adam begins."""
         rules, home = self.rules, number < self.rules.epochs_at_home
         if number in (0, rules.epochs_at_home):
             moved = {
@@ -88,7 +88,7 @@ class Bench:
             self.cooperate()
 
     def at_home(self) -> None:
-        """Every generator on Equation (5); a shared one is the mean of them after each epoch."""
+        """Train every generator on Equation (5); a shared one is the mean of them after each epoch."""
         pool, estimate = self.generate(self.draws)
         loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.draws)
         self.adam.step(gradients(loss, self.adam.params))
@@ -97,7 +97,7 @@ class Bench:
                 value.data.copy_(value.data.mean(0, keepdim=True).expand_as(value))
 
     def cooperate(self) -> None:
-        """A federated epoch, with term (6)."""
+        """Train for a federated epoch, with term (6)."""
         rules, adam = self.rules, self.adam
         pool, estimate = self.generate(self.draws if rules.as_paper else None)
         loss = self.home_loss(pool, estimate)
@@ -114,7 +114,7 @@ class Bench:
         self.rows = sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
 
     def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
-        """Generated neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
+        """Generate neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
         net, local, as_paper = self.net, self.impaired.local, self.rules.as_paper
         z = net.encode(self.params, local, draws)
         estimate = net.count(self.params, local, z)
@@ -125,12 +125,12 @@ class Bench:
         return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=as_paper), estimate
 
     def counts(self, estimate: Tensor, rounded: bool) -> Tensor:
-        """n~_v as a number of neighbours, rounded or truncated, int64 ``[n]``."""
+        """Turn n~_v into a number of neighbours, rounded or truncated, int64 ``[n]``."""
         whole = estimate.detach().round() if rounded else estimate.detach().trunc()
         return whole.clamp(0, self.rules.num_pred).long()
 
     def home_loss(self, pool: Pool, estimate: Tensor) -> Tensor:
-        """a L^d + b L^f ``[G]``; the means of both are noted."""
+        """Compute a L^d + b L^f ``[G]``; the means of both are noted."""
         impaired = self.impaired
         of_counts = impaired.count_loss(estimate)
         of_features = self.scaled(impaired.feature_loss(pool, self.others.rows, impaired.candidates, impaired.start))
@@ -138,15 +138,18 @@ class Bench:
         return self.rules.a * of_counts + self.rules.b * of_features
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """The release divides L^f by the size of the pool and the number of features."""
+        """Divide L^f, in the release, by the size of the pool and the number of features."""
         return loss if self.rules.as_paper else loss / (self.rules.num_pred * self.net.num_features)
 
     def label_loss(self, pool: Pool, draws: Draws | None) -> Tensor:
-        """L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
+        """Compute L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
         return self.impaired.label_loss(self.net.classify(self.params, self.impaired.local, pool, draws))
 
     def drawn_loss(self, pool: Pool) -> Tensor:
-        """The release's term (6) ``[G]``: neighbours of random nodes of every other client stand in for hidden ones."""
+        """Compute the release's term (6) ``[G]``.
+
+        Neighbours of random nodes of every other client stand in for hidden ones.
+        """
         impaired, nodes, graph, each = self.impaired, self.impaired.targeted, self.graph, self.rules.num_pred
         start = torch.zeros_like(impaired.start)
         start[nodes] = torch.arange(len(nodes), device=nodes.device) * each
@@ -160,7 +163,7 @@ class Bench:
         return total
 
     def returned_gradients(self, pool: Pool) -> list[Tensor]:
-        """Gradient of term (6) with respect to fGen, as the server sends it: summed over the other clients."""
+        """Differentiate term (6) with respect to fGen, as the server sends it: summed over the other clients."""
         made = pool.features
         pull = torch.zeros_like(made)
         for g, k in enumerate(self.clients):
@@ -170,7 +173,7 @@ class Bench:
         return list(torch.autograd.grad(made, [self.params[name] for name in FGEN], pull, retain_graph=True))
 
     def mend(self) -> tuple[np.ndarray, np.ndarray]:
-        """Parents (union nodes) ``[S]`` and features ``[S, d]`` of what is hung on the clients' graphs."""
+        """Make what is hung on the clients' graphs: parents (union nodes) ``[S]`` and features ``[S, d]``."""
         net, params, graph, as_paper = self.net, self.params, self.graph, self.rules.as_paper
         tidy = as_paper or not self.rules.federated
         local = self.impaired.local
@@ -206,7 +209,7 @@ class Workshop:
         self.work = self.epochs()
 
     def epochs(self) -> Iterator[Turn]:
-        """All of them; a group hands over what it made, and frees its memory, before the next one begins."""
+        """Yield turns of all epochs; a group hands over what it made, and frees its memory, before the next begins."""
         for who in self.groups:
             bench = Bench(self, who)
             for epoch, losses in enumerate(self.curve):
@@ -218,13 +221,13 @@ class Workshop:
             del bench
 
     def mended(self) -> MendedGraph:
-        """The clients' graphs with what the generators of all groups make after their last epoch."""
+        """Hang on the clients' graphs what the generators of all groups make after their last epoch."""
         list(self.work)  # where there are no epochs, no turn was taken
         parents, features = (np.concatenate(parts) for parts in zip(*self.made, strict=True))
         return MendedGraph(self.clients.world.graph, parents, features, self.rules.num_pred)
 
     def sent(self, bench: Bench, epoch: int) -> tuple[Message | None, Message | None]:
-        """What every client sent and received in an epoch of a group."""
+        """Return what every client sent and received in an epoch of a group."""
         clients, rules = self.clients.count, self.rules
         if clients == 1 or not rules.federated or (epoch < rules.epochs_at_home and not rules.shared):
             return None, None
@@ -245,12 +248,12 @@ class Workshop:
 
 
 def from_others(sizes: np.ndarray) -> np.ndarray:
-    """What each client gets if everybody's ``sizes`` ``[K]`` go to all others."""
+    """Tell what each client gets if everybody's ``sizes`` ``[K]`` go to all others."""
     return np.asarray(sizes.sum() - sizes)
 
 
 def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
+    """Draw hidden nodes, and nodes that L^d and L^f judge if they are left, bool ``[N]`` each."""
     hidden, judged = (np.zeros(graph.num_nodes, dtype=bool) for _ in range(2))
     for k in range(graph.num_clients):
         low, high = graph.ptr[k], graph.ptr[k + 1]
@@ -261,5 +264,5 @@ def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, 
 
 
 def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:
-    """Of each client's own loss ``[G]`` with respect to its own tensors; zero where the loss does not reach."""
+    """Differentiate each client's own loss ``[G]`` by its own tensors; zero where the loss does not reach."""
     return list(torch.autograd.grad(loss.sum(), params, allow_unused=True, materialize_grads=True))

@@ -60,7 +60,7 @@ class Impaired:
         self.label_weight = tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), len(clients)))
 
     def sampled(self, most: int, draws: Draws) -> Impaired:
-        """The same with losses over random nodes V^t of each client, at most so many (Algorithm 1, step C)."""
+        """Copy this with losses over random nodes V^t of each client, at most so many (Algorithm 1, step C)."""
         owner, ptr = self.local.owner, torch.tensor(self.local.ptr, device=self.missing.device)
         order = (owner + draws.uniform(self.local.ptr, 1).squeeze(1).double()).argsort()
         rank = torch.empty_like(order)
@@ -71,15 +71,15 @@ class Impaired:
         return out
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over each client's nodes under loss, ``[n]`` to ``[G]``."""
+        """Average over each client's nodes under loss, ``[n]`` to ``[G]``."""
         return sums(values * self.weight, self.local.owner, self.local.clients)
 
     def count_loss(self, estimate: Tensor) -> Tensor:
-        """L^d ``[G]`` of real-valued counts n~_v ``[n]`` (Equation 4)."""
+        """Compute L^d ``[G]`` of real-valued counts n~_v ``[n]`` (Equation 4)."""
         return self.mean(F.smooth_l1_loss(estimate, self.missing, reduction="none"))
 
     def feature_loss(self, pool: Pool, rows: Tensor, candidates: Tensor, start: Tensor) -> Tensor:
-        """L^f ``[G]``: squared distance of each generated vector to the nearest target of its parent (Equation 4).
+        """Compute L^f ``[G]``: squared distance of each generated vector to its parent's nearest target (Equation 4).
 
         Args:
             rows: Features, ``[N, d]``.
@@ -93,12 +93,12 @@ class Impaired:
         return sums(square * self.weight[parent], pool.owner[slots], self.local.clients)
 
     def label_loss(self, logits: Tensor) -> Tensor:
-        """L^c ``[G]``: mean cross-entropy of training nodes that are left (Equation 2); logits ``[n, C]``."""
+        """Compute L^c ``[G]``: mean cross-entropy of training nodes that are left (Equation 2); logits ``[n, C]``."""
         loss = F.cross_entropy(logits[self.labelled], self.labels, reduction="none") * self.label_weight
         return sums(loss, self.local.owner[self.labelled], self.local.clients)
 
     def strangers(self, graph: UnionGraph, owners: list[int], each: int, rngs: list[np.random.Generator]) -> Tensor:
-        """Neighbours of random nodes of other clients, ``each`` for every node with targets, rows for L^f.
+        """Draw neighbours of random nodes of other clients, ``each`` for every node with targets, rows for L^f.
 
         Every draw is with replacement; nodes without neighbours are never drawn. Each of these clients looks at one of
         the ``owners``, by a stream of its own.
@@ -131,6 +131,6 @@ class Impaired:
 
 
 def _shares(owner: np.ndarray, marked: np.ndarray, clients: int) -> np.ndarray:
-    """1 / (marked rows of the client) at those rows, 0 elsewhere."""
+    """Return 1 / (marked rows of the client) at those rows, 0 elsewhere."""
     total = np.bincount(owner, weights=marked, minlength=clients)
     return np.asarray(marked / np.maximum(total, 1)[owner], dtype=np.float32)

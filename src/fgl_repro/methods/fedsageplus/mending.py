@@ -31,7 +31,7 @@ class MendedGraph:
     """
 
     def __init__(self, graph: UnionGraph, parent: np.ndarray, features: np.ndarray, slots: int) -> None:
-        """From any order of parents."""
+        """Take generated nodes in any order of parents."""
         order = np.argsort(parent, kind="stable")
         self.graph, self.parent, self.features, self.slots = graph, parent[order], features[order], slots
 
@@ -61,14 +61,14 @@ class MendedGraph:
         return sp.csr_matrix(real, dtype=np.float32), sp.csr_matrix(made, dtype=np.float32)
 
     def neighbours(self, device: torch.device) -> Neighbours:
-        """What sampled batches are drawn from: generated neighbours follow the real nodes."""
+        """Return what sampled batches are drawn from: generated neighbours follow the real nodes."""
         graph = self.graph
         adjacency = sp.csr_matrix(sp.block_array([[graph.adjacency, self.hung], [self.hung.T, None]], format="csr"))
         owner = np.concatenate([graph.owner, graph.owner[self.parent]])
         return Neighbours(graph, adjacency, owner, device, self.features)
 
     def view(self, rows: np.ndarray, device: torch.device) -> SageView:
-        """What GraphSAGE needs to predict ``rows`` (union nodes, ascending).
+        """Build what GraphSAGE needs to predict ``rows`` (union nodes, ascending).
 
         Inner nodes are the rows, their neighbours, and ``slots`` places for generated neighbours of each row, used or
         not: the width, and with it what dropout draws for a client, does not depend on what others generated.
@@ -118,7 +118,7 @@ class MendedInputs(Inputs):
 
 
 def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
-    """How far the mean feature of a node's neighbours is from that in the base graph (FedSage, Table D1).
+    """Measure how far the mean feature of a node's neighbours is from that in the base graph (FedSage, Table D1).
 
     Returns:
         Mean and std of the L2 distance, of the ``original`` graph and of the ``mended`` one, over ``all`` union nodes
@@ -145,5 +145,5 @@ def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
 
 
 def _some(degree: np.ndarray) -> np.ndarray:
-    """Degrees, at least 1, as a column ``[n, 1]``."""
+    """Return degrees, at least 1, as a column ``[n, 1]``."""
     return np.asarray(np.maximum(degree, 1)[:, None], dtype=np.float32)

@@ -161,7 +161,7 @@ class FedSagePlus(FedAvg[State]):
         yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop.mended()))
 
     def mended(self, clients: Clients, state: State, graph: MendedGraph) -> Turn:
-        """Every client hangs what its generator makes on its graph."""
+        """Hang on every client's graph what its generator makes."""
         own = clients.inputs
         state.inputs = mending.MendedInputs(own.world, own.model, own.views, own.seed, graph)
         return Turn()
@@ -170,7 +170,7 @@ class FedSagePlus(FedAvg[State]):
         return clients.train(self.objective(clients, state, round), epochs, state.inputs)
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """Generated neighbours of each client; mean L^d and L^f in every epoch of phase 1; Table D1's distances."""
+        """Tell each client's generated neighbours, mean L^d and L^f in every epoch of phase 1, Table D1's distances."""
         mended, graph = state.inputs.mended, clients.world.graph
         generated = np.bincount(graph.owner[mended.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()

@@ -38,7 +38,7 @@ class Locals:
     """
 
     def __init__(self, graph: UnionGraph, clients: range, hidden: np.ndarray, device: torch.device) -> None:
-        """Of a range of clients, without ``hidden`` nodes, bool ``[N]``."""
+        """Take a range of clients, without ``hidden`` nodes, bool ``[N]``."""
         inside = np.arange(graph.ptr[clients[0]], graph.ptr[clients[-1] + 1])
         self.nodes, self.clients = inside[~hidden[inside]], len(clients)
         owner, features = graph.owner[self.nodes] - clients[0], graph.base.features[graph.node[self.nodes]]
@@ -54,7 +54,7 @@ class Locals:
         self.degree = torch.from_numpy(np.diff(adjacency.indptr).astype(np.float32)).to(device).unsqueeze(1)
 
     def map(self, weight: Tensor) -> Tensor:
-        """Features times each client's own matrix ``[G, d, out]``: ``[n, out]``."""
+        """Multiply features by each client's own matrix ``[G, d, out]``: ``[n, out]``."""
         if isinstance(self.features, SparseOp):
             return self.features(weight.flatten(0, 1))
         return grouped(self.features, weight, None, self.ptr)
@@ -97,7 +97,7 @@ class NeighGen:
     dropout: float = 0.5
 
     def init(self, rng: Generator) -> Params:
-        """One client's initial weights (no client axis), uniform with bound 1 / sqrt(fan-in).
+        """Draw one client's initial weights (no client axis), uniform with bound 1 / sqrt(fan-in).
 
         Without ``sage`` that of a convolution is 1 / sqrt(out), as in the released code.
         """
@@ -114,32 +114,32 @@ class NeighGen:
         return out
 
     def start(self, generators: list[Generator], device: torch.device) -> Params:
-        """Trainable weights of G clients ``[G, ...]``, each from a generator of its own."""
+        """Draw trainable weights of G clients ``[G, ...]``, each from a generator of its own."""
         single = [self.init(rng) for rng in generators]
         return {name: torch.stack([p[name] for p in single]).to(device).requires_grad_() for name in single[0]}
 
     def numbers(self) -> int:
-        """Parameters of one fGen."""
+        """Count the parameters of one fGen."""
         (t1, t2), made = self.trunk, self.slots * self.num_features
         return (self.latent + 1) * t1 + (t1 + 1) * t2 + (t2 + 1) * made
 
     def encode(self, params: Params, local: Locals, draws: Draws | None) -> Tensor:
-        """z_v of every node ``[n, z]``; ReLU after both layers, dropout between where ``draws`` are given."""
+        """Compute z_v of every node ``[n, z]``; ReLU after both layers, dropout between where ``draws`` are given."""
         return torch.relu(self._convolutions(params, "E", local, None, draws))
 
     def classify(self, params: Params, local: Locals, pool: Pool, draws: Draws | None) -> Tensor:
-        """Logits of every real node of the graph mended with ``pool``, ``[n, C]``."""
+        """Compute logits of every real node of the graph mended with ``pool``, ``[n, C]``."""
         logits = self._convolutions(params, "C", local, pool, draws)
         return logits if self.sage else torch.relu(logits)
 
     def count(self, params: Params, local: Locals, z: Tensor) -> Tensor:
-        """dGen: real-valued number of missing neighbours ``[n]``."""
+        """Estimate, by dGen, the real-valued number of missing neighbours ``[n]``."""
         return torch.relu(grouped(z, params["D1"], params["d1"], local.ptr)).squeeze(1)
 
     def generate(
         self, params: Params, local: Locals, z: Tensor, counts: Tensor, draws: Draws, drop: bool, sample: bool
     ) -> Pool:
-        """fGen: as many vectors for each node as ``counts`` says, out of a pool of P.
+        """Generate, by fGen, as many vectors for each node as ``counts`` says, out of a pool of P.
 
         Only what is used is computed: nodes with a positive count pass the trunk, chosen slots the last layer.
 
@@ -184,7 +184,7 @@ class NeighGen:
     def _mix(
         self, local: Locals, own: Tensor, bias: Tensor, pool: Pool | None, made: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """A convolution after its linear map, on real nodes ``[n, o]`` and generated ones ``[S, o]``.
+        """Finish a convolution after its linear map, on real nodes ``[n, o]`` and generated ones ``[S, o]``.
 
         A generated node has one neighbour, its parent.
         """
@@ -203,7 +203,7 @@ class NeighGen:
 
 
 def nearest(made: Tensor, features: Tensor, candidates: Tensor, start: Tensor, count: Tensor) -> Tensor:
-    """For each generated vector the closest of its own candidates, the first of equals, int64 ``[S]``.
+    """Find for each generated vector the closest of its own candidates, the first of equals, int64 ``[S]``.
 
     Args:
         made: ``[S, d]``.
@@ -238,7 +238,7 @@ class Others:
 
     @torch.no_grad()
     def pull(self, made: Tensor, owner: int) -> Tensor:
-        """Gradient of ``sum_j min_u |made - x_u|^2`` over nodes u of all clients j but ``owner``, ``[S, d]``."""
+        """Differentiate ``sum_j min_u |made - x_u|^2`` over nodes u of all clients j but ``owner``, ``[S, d]``."""
         out = torch.zeros_like(made)
         step = max(CHUNK // len(self.rows), 1)
         for start in range(0, len(made), step):

@@ -14,14 +14,14 @@ CELLS = 1 << 18
 
 
 def encoding(inside: Inside) -> Tensor:
-    """Of each inner node: :func:`return_probabilities`, and a one at its degree, clipped to 1..16, ``[M, 32]``."""
+    """Encode each inner node: :func:`return_probabilities`, and a one at its degree, clipped to 1..16, ``[M, 32]``."""
     degree = np.diff(inside.start)
     ones = torch.from_numpy(np.clip(degree, 1, DEGREES) - 1)
     return torch.cat([return_probabilities(inside), torch.nn.functional.one_hot(ones, DEGREES)], dim=1)
 
 
 def return_probabilities(inside: Inside) -> Tensor:
-    """Probabilities that a random walk from each inner node is back there after 1 to 16 steps, ``[M, 16]``.
+    """Compute the probabilities that a random walk from each inner node is back there after 1 to 16 steps, ``[M, 16]``.
 
     They stand on the diagonal of (A D^-1)^t, which is that of S^t with S = D^-1/2 A D^-1/2. As S is symmetric, the
     diagonal of S^(a + b) has the scalar products of the rows of S^a and S^b, so that half the powers do. Graphs are

@@ -37,7 +37,7 @@ class PlacedView(GraphsView):
     scale: Tensor
 
     def convolved(self, values: Tensor) -> Tensor:
-        """D^-1/2 (A + I) D^-1/2 times values of the inner nodes, with degrees of A + I, ``[n, F]``."""
+        """Multiply values of the inner nodes by D^-1/2 (A + I) D^-1/2, with degrees of A + I, ``[n, F]``."""
         scaled = values * self.scale
         return (scaled + self.links(scaled)) * self.scale
 
@@ -61,7 +61,7 @@ class TwoChannels(GIN):
     own: bool = False
 
     def init(self, rng: Generator) -> Params:
-        """One network's initial weights: Glorot embeddings and convolutions, torch's default for linear maps."""
+        """Draw one network's initial weights: Glorot embeddings and convolutions, torch's default for linear maps."""
         width, last = self.hidden, self.layers + 1
         wide = width if self.own else 2 * width
         out = self.mapped(rng) | affine(STRUCTURE, 1, STEPS + DEGREES, width, rng)
@@ -77,7 +77,7 @@ class TwoChannels(GIN):
         return out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> PlacedView:
-        """The insides of the graphs ``rows``, with the places of their nodes, which are encoded once for all."""
+        """View the insides of the graphs ``rows``, with the places of their nodes, which are encoded once for all."""
         plain = super().view(views, graph, rows)
         inside = views.once(graph, "inside", lambda: Inside.of(graph, views.device))
         places = views.once(graph, "places", lambda: encoding(inside).to(views.device))
@@ -92,7 +92,7 @@ class TwoChannels(GIN):
     def nodes(
         self, params: Params, view: GraphsView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the inner nodes after the last map, ``[n, H]``."""
+        """Compute embeddings of the inner nodes after the last map, ``[n, H]``."""
         assert isinstance(view, PlacedView)
 
         def mapped(values: Tensor, kind: str, layer: int) -> Tensor:
@@ -108,7 +108,7 @@ class TwoChannels(GIN):
     def layer(
         self, params: Params, layer: int, values: Tensor, view: GraphsView, rng: Generator | None = None
     ) -> Tensor:
-        """One convolution of the features, ``[n, H]`` from ``[n, 2H]``."""
+        """Apply one convolution to the features, ``[n, H]`` from ``[n, 2H]``."""
         if not self.own:
             return super().layer(params, layer, values, view, rng)
         values = values + view.links(values)

@@ -22,7 +22,7 @@ BLOCK = 1024
 
 
 def return_probabilities(graph: UnionGraph) -> np.ndarray:
-    """Probabilities that a random walk is back after 1 to 5 steps: the diagonals of T^1 ... T^5, ``[N, 5]``.
+    """Compute probabilities that a random walk is back after 1 to 5 steps: the diagonals of T^1 ... T^5, ``[N, 5]``.
 
     T = A D^-1 has the diagonals of the powers of S = D^-1/2 A D^-1/2, which is symmetric: that of S^(i + j) has the
     inner products of the rows of S^i and S^j. No power beyond the third is made, and those a block of rows at a time.
@@ -43,7 +43,7 @@ def return_probabilities(graph: UnionGraph) -> np.ndarray:
 
 
 def visited(graph: UnionGraph, seed: int) -> np.ndarray:
-    """Numbers of the nodes on walks over 1 to 5 nodes from each node, as the released code draws them, ``[N, 15]``.
+    """Draw the nodes' numbers on walks over 1 to 5 nodes from each node, as the released code does, ``[N, 15]``.
 
     The released transition matrix is diagonal, 1 / degree (with the node itself), and steps are drawn from the softmax
     of its rows, so that a walk stays with a chance of e^(1 / degree) parts and goes to any other node with one part.
@@ -67,7 +67,7 @@ def visited(graph: UnionGraph, seed: int) -> np.ndarray:
 
 
 def reliability(world: World, topology: np.ndarray) -> np.ndarray:
-    """Of each class at each client, float32 ``[K, C]``: the sum over its training nodes i of
+    """Sum the r_i of the training nodes i of each class at each client, float32 ``[K, C]``.
 
     r_i = (1 + sum_j cos(e_i, e_j)) / (|N(i)| + 1), j in N(i), the neighbours of i, and e = [x | t].
 

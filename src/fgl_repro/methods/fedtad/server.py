@@ -42,7 +42,7 @@ class TopologyAware(Server):
         return self.graph(noise).detached()
 
     def generator_loss(self, noise: Tensor) -> Tensor:
-        """The generator's loss ``[1]``: teachers know the classes, nodes differ, student and teachers disagree."""
+        """Compute the generator's loss ``[1]``: teachers know classes, nodes differ, student and teachers disagree."""
         graph = self.graph(noise)
         logits = self.teacher_logits(graph)
         wrong = F.cross_entropy(logits.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
@@ -52,7 +52,7 @@ class TopologyAware(Server):
         return (self.method.known * known + self.method.diverse * alike - apart).view(1)
 
     def apart(self, student: Tensor, teachers: Tensor) -> Tensor:
-        """Weighted distance of the student's logits ``[n, C]`` from the teachers' ``[K, n, C]``, one number."""
+        """Measure the weighted distance of the student's logits ``[n, C]`` from teachers' ``[K, n, C]``, one number."""
         return (self.weight * (student - teachers).abs().mean(-1)).sum()
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterator[Lesson]:
@@ -68,7 +68,7 @@ class TopologyAware(Server):
 
 
 def alikeness(noise: Tensor, features: Tensor) -> Tensor:
-    """exp(-mean over pairs a, b of mean (z_a - z_b)^2 times mean |x_a - x_b|), one number.
+    """Compute exp(-mean over pairs a, b of mean (z_a - z_b)^2 times mean |x_a - x_b|), one number.
 
     Args:
         noise: z ``[n, z]``.

@@ -122,7 +122,7 @@ class FedVN(Method[State]):
     local: str = added("variant")
 
     def way(self, name: str) -> str:
-        """What ``message``, ``width`` or ``local`` comes to."""
+        """Tell what ``message``, ``width`` or ``local`` comes to."""
         chosen: str = getattr(self, name)
         return WAYS[self.variant][name] if chosen == "variant" else chosen
 
@@ -134,7 +134,7 @@ class FedVN(Method[State]):
         return Start(network, network.init(rng), network.init_generator(rng))
 
     def state(self, clients: Clients) -> State:
-        """Every client draws a generator of its own."""
+        """Let every client draw a generator of its own."""
         device = clients.views.device
         for k in range(clients.count if self.generator else 0):
             for name, value in network_of(clients).init_generator(torch_rng(f"generator/{k}", clients.seed)).items():
@@ -146,7 +146,7 @@ class FedVN(Method[State]):
         return Weights(clients.params)
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
-        """Epochs of the generator, then as many of network and virtual nodes."""
+        """Train the generator for the epochs, then network and virtual nodes for as many."""
         if self.generator:
             self.fit_generator(clients, state, epochs)
         network = network_of(clients)
@@ -163,7 +163,7 @@ class FedVN(Method[State]):
         return last
 
     def fit_generator(self, clients: Clients, state: State, epochs: int) -> None:
-        """Phase 1: network and virtual nodes stay as they came down."""
+        """Train the generator in phase 1: network and virtual nodes stay as they came down."""
         network, fixed = network_of(clients), {name: value.detach() for name, value in clients.params.items()}
         if self.way("local") == "all":
             with torch.no_grad():
@@ -188,28 +188,28 @@ class FedVN(Method[State]):
         return Weights(average(upload.tensors(), clients.samples))
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
-        """Mean weight of a link and losses at the last batch, and the length of the virtual nodes."""
+        """Return mean weight of a link and losses at the last batch, and the length of the virtual nodes."""
         return {**state.told, "virtual": clients.params["Q1"].flatten(1).norm(dim=1).mean()}
 
 
 def network_of(clients: Clients) -> VirtualGIN:
-    """The network that ``start`` has built."""
+    """Return the network that ``start`` has built."""
     return cast("VirtualGIN", clients.model)
 
 
 def inside(step: LocalStep) -> GraphsView:
-    """What is inside the graphs of a step."""
+    """Return what is inside the graphs of a step."""
     return cast("GraphsView", step.view)
 
 
 def mean_totals(view: GraphsView, scores: Tensor, before: Tensor) -> Tensor:
-    """Mean over each client's graphs of the sums of ``scores`` ``[n, M]``, ``[K, M]``; ``before`` where it has none."""
+    """Average the sums of ``scores`` ``[n, M]`` over each client's graphs, ``[K, M]``; ``before`` where it has none."""
     totals = view.totals(scores).sum(1) / view.counts.clamp_min(1).unsqueeze(1)
     return torch.where(view.counts.unsqueeze(1) > 0, totals, before)
 
 
 def contrastive(totals: Tensor, local: Tensor, tau: float) -> Tensor:
-    """L_E of each graph, equation 8, ``[K, r]``.
+    """Compute L_E of each graph, equation 8, ``[K, r]``.
 
     Args:
         totals: s_i, ``[K, r, M]``.
@@ -222,7 +222,7 @@ def contrastive(totals: Tensor, local: Tensor, tau: float) -> Tensor:
 
 
 def correlation(virtual: Tensor) -> Tensor:
-    """L_V, equation 7, ``[K]`` from ``[K, M, D]``; 0, without gradient, where all virtual nodes are 0.
+    """Compute L_V, equation 7, ``[K]`` from ``[K, M, D]``; 0, without gradient, where all virtual nodes are 0.
 
     A single node is correlated with itself alone: 1, without the gradient that rounding would leave of it.
     """

@@ -50,7 +50,7 @@ class VirtualGIN(GIN):
         return GIN(**sizes | {"num_classes": self.virtual})
 
     def init(self, rng: Generator) -> Params:
-        """Initial weights of the network without its generator; virtual nodes begin at 0 (Algorithm 1)."""
+        """Draw initial weights of the network without its generator; virtual nodes begin at 0 (Algorithm 1)."""
         out = super().init(rng) | {"Q1": torch.zeros(self.virtual, self.num_features if self.raw else self.hidden)}
         wide = 2 * self.hidden
         for layer in range(2, self.layers + 1):
@@ -61,11 +61,11 @@ class VirtualGIN(GIN):
         return out
 
     def init_generator(self, rng: Generator) -> Params:
-        """Initial weights of a generator; none where there is none."""
+        """Draw initial weights of a generator; none where there is none."""
         return {GENERATOR + name: value for name, value in self.generator.init(rng).items()} if self.generated else {}
 
     def scores(self, params: Params, view: GraphsView, rng: Generator | None = None) -> Tensor:
-        """Weights s of the nodes' links to the virtual nodes, ``[n, M]``; dropout when ``rng`` is given."""
+        """Compute the weights s of the nodes' links to the virtual nodes, ``[n, M]``; dropout when ``rng`` is given."""
         if not self.generated:
             return view.features.new_full((len(view.features), self.virtual), 1 / self.virtual)
         network, start = self.generator, len(GENERATOR)
@@ -81,7 +81,7 @@ class VirtualGIN(GIN):
         return self.joined(params, view, self.scores(params, view), rng, first)
 
     def predict(self, params: Params, view: GraphsView, scores: Tensor, rng: Generator | None = None) -> Tensor:
-        """Outputs ``[K, r, C]`` where nodes are joined to virtual ones with the weights ``scores`` ``[n, M]``."""
+        """Compute outputs ``[K, r, C]`` where nodes are joined to virtual ones with weights ``scores`` ``[n, M]``."""
         return self.head(params, self.joined(params, view, scores, rng), rng)
 
     def joined(
@@ -92,7 +92,7 @@ class VirtualGIN(GIN):
         rng: Generator | None = None,
         first: Tensor | None = None,
     ) -> Tensor:
-        """Embeddings of the graphs ``[K, r, H]``, of whose readout the virtual nodes are no part."""
+        """Embed the graphs ``[K, r, H]``, of whose readout the virtual nodes are no part."""
         values = self.first(params, view) if first is None else first
         padding, shared = view.padding, self.mapped_virtual(params)
         weights = padding.spread(scores)
@@ -112,7 +112,7 @@ class VirtualGIN(GIN):
         return view.pooled(values)
 
     def mapped_virtual(self, params: Params) -> Tensor:
-        """The shared virtual nodes as the first layer finds them, ``[K, M, H]``."""
+        """Return the shared virtual nodes as the first layer finds them, ``[K, M, H]``."""
         if not self.raw:
             return params["Q1"]
         mapped = torch.bmm(params["Q1"], params["W1"])
@@ -121,7 +121,7 @@ class VirtualGIN(GIN):
     def virtual_layer(
         self, params: Params, layer: int, values: Tensor, view: GraphsView, rng: Generator | None
     ) -> Tensor:
-        """The perceptron of the virtual nodes of every graph, ``[R, M, H]``."""
+        """Apply the perceptron of the virtual nodes of every graph, ``[R, M, H]``."""
         graphs, ptr = len(values), [end * self.virtual for end in view.row_ptr]
         values = values.flatten(0, 1)
         for kind in ("virtual_inner_", "virtual_"):

@@ -28,12 +28,12 @@ LARGE = 500
 
 
 def balanced(nodes: int, classes: int, device: torch.device) -> Tensor:
-    """Labels in blocks, as many of each class, the last one with what is left: int64 ``[n]``."""
+    """Label nodes in blocks, as many of each class, the last one with what is left: int64 ``[n]``."""
     return (torch.arange(nodes, device=device) // max(nodes // classes, 1)).clamp_max(classes - 1)
 
 
 def network(noise: int, classes: int, width: int, rng: Generator, device: torch.device) -> Params:
-    """Initial weights of the network, each ``[1, ...]``: an embedding of the classes, then linear maps."""
+    """Draw initial weights of the network, each ``[1, ...]``: an embedding of the classes, then linear maps."""
     out = {"E": torch.randn(classes, classes, generator=rng)}
     for layer, (a, b) in enumerate(pairwise((noise + classes, *WIDTHS, width)), 1):
         out[f"W{layer}"], out[f"b{layer}"] = fan_in((a, b), a, rng), fan_in((b,), a, rng)
@@ -41,7 +41,7 @@ def network(noise: int, classes: int, width: int, rng: Generator, device: torch.
 
 
 def features(net: Params, noise: Tensor, labels: Tensor) -> Tensor:
-    """Features ``[n, d]`` of nodes with this noise ``[n, z]`` and these labels ``[n]``."""
+    """Compute features ``[n, d]`` of nodes with this noise ``[n, z]`` and these labels ``[n]``."""
     hidden = torch.cat([noise, net["E"][0][labels]], dim=1)
     for layer in range(1, len(WIDTHS) + 1):
         hidden = torch.tanh(hidden @ net[f"W{layer}"][0] + net[f"b{layer}"][0])
@@ -63,7 +63,7 @@ class PseudoGraph:
 
     @staticmethod
     def of(features: Tensor, neighbours: int) -> PseudoGraph:
-        """Every node is linked with those nearest to it by cosine, itself one of as many as ``neighbours``."""
+        """Link every node with those nearest to it by cosine, itself one of as many as ``neighbours``."""
         with torch.no_grad():
             unit = F.normalize(features)
             near = (unit @ unit.T).fill_diagonal_(2.0).topk(neighbours).indices
@@ -72,11 +72,11 @@ class PseudoGraph:
         return PseudoGraph(features, around, Named(around))
 
     def moved(self, features: Tensor) -> PseudoGraph:
-        """The same nodes and edges with other features."""
+        """Give the same nodes and edges other features."""
         return PseudoGraph(features, self.around, self.named)
 
     def detached(self) -> PseudoGraph:
-        """The same without gradient."""
+        """Return the same without gradient."""
         return self.moved(self.features.detach())
 
     @cached_property
@@ -93,14 +93,14 @@ class PseudoGraph:
         return self.average(self.features)
 
     def logits(self, model: Model, params: Params, clients: int, rng: Generator | None) -> Tensor:
-        """What K networks say of its nodes, ``[K, n, C]``; dropout when ``rng`` is given."""
+        """Return what K networks say of its nodes, ``[K, n, C]``; dropout when ``rng`` is given."""
         if isinstance(model, GCN) and model.layers == 2:
             return model(params, self.view(clients), rng)
         first = {name: mapped(self.features, params[name]) for name in params if name.rpartition(".")[2] == "W1"}
         return model({**params, **first}, self.named.view(model, clients), rng)
 
     def view(self, clients: int) -> View:
-        """The view that applies K networks of two convolutions to K copies of it."""
+        """Build the view that applies K networks of two convolutions to K copies of it."""
         nodes, device = len(self.features), self.features.device
 
         def first(weight: Tensor, bias: Tensor) -> Tensor:
@@ -117,5 +117,5 @@ class PseudoGraph:
 
 
 def side_by_side(weight: Tensor) -> Tensor:
-    """The same ``[K, ...]``, with the clients' first rows one after the other in memory, then their second rows."""
+    """Lay ``[K, ...]`` out with the clients' first rows one after the other in memory, then their second rows."""
     return weight.transpose(0, 1).contiguous().transpose(0, 1) if weight.dim() == 3 else weight

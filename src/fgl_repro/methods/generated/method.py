@@ -29,10 +29,10 @@ class Distiller(Protocol):
     """Who distils: a :class:`fgl_repro.methods.generated.server.Server`."""
 
     def distil(self, teachers: Params, start: Params) -> Params:
-        """Students ``[S, ...]`` from the clients' models ``[K, ...]`` and a start ``[S, ...]``."""
+        """Distil the clients' models ``[K, ...]`` into students ``[S, ...]``, which begin as ``start`` ``[S, ...]``."""
 
     def facts(self) -> dict[str, Any]:
-        """What the record keeps of it; plain JSON types."""
+        """Return what the record keeps of it; plain JSON types."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class DistilledOnGenerated(FedAvg[S]):
             raise UserError(f"method.nodes={self.nodes} is fewer than there are classes: give at least {classes}.")
 
     def distiller(self, state: S) -> Distiller:
-        """Who distils."""
+        """Say who distils."""
         raise NotImplementedError(f"{self.name} does not say who distils")
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
@@ -99,7 +99,7 @@ class DistilledOnGenerated(FedAvg[S]):
 
 
 def weights_of(clients: Clients, params: Params) -> Weights:
-    """A message of models, of which each client of a fleet has the tensors of its architecture."""
+    """Make a message of models, of which each client of a fleet has the tensors of its architecture."""
     if not isinstance(clients.model, fleet.Fleet):
         return Weights(params)
     return FleetWeights(params, clients.model, clients.count)

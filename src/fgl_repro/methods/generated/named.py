@@ -32,14 +32,14 @@ class Named:
         self._views: dict[int, Any] = {}
 
     def view(self, model: Model, copies: int) -> Any:
-        """A model's view of all nodes of so many copies; made once, for one model."""
+        """Return a model's view of all nodes of so many copies; made once, for one model."""
         if copies not in self._views:
             graph = self.union(copies)
             self._views[copies] = model.view(Views(self.around.device), graph, np.arange(graph.num_nodes))
         return self._views[copies]
 
     def union(self, copies: int) -> UnionGraph:
-        """The graphs of so many clients, all alike."""
+        """Build the graphs of so many clients, all alike."""
         nodes = len(self.around)
         links = sp.csr_matrix(self.around.cpu().numpy() != 0, dtype=np.float32)
         links.setdiag(0)
@@ -56,7 +56,7 @@ class Named:
 
 
 def mapped(features: Tensor, weight: Tensor) -> Tensor:
-    """First maps of nodes by their names, ``[K, m n, H]``.
+    """Compute first maps of nodes by their names, ``[K, m n, H]``.
 
     Args:
         features: X ``[n, d]``.

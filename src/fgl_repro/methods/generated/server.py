@@ -58,38 +58,38 @@ class Server(ABC):
         self.generator = self.new_generator()
 
     def new_generator(self) -> Params:
-        """A generator at its beginning."""
+        """Draw a generator at its beginning."""
         sizes = self.method.noise, self.model.num_classes, self.model.num_features
         return network(*sizes, self.init, self.device)
 
     def noise(self) -> Tensor:
-        """N(0, 1), ``[n, z]``."""
+        """Draw from N(0, 1), ``[n, z]``."""
         return torch.randn(self.method.nodes, self.method.noise, generator=self.draws, device=self.device)
 
     def graph(self, noise: Tensor) -> PseudoGraph:
-        """What the generator makes of this noise."""
+        """Return what the generator makes of this noise."""
         return PseudoGraph.of(self.features(noise), self.method.neighbours)
 
     def features(self, noise: Tensor) -> Tensor:
-        """Features ``[n, d]`` that the generator makes of this noise."""
+        """Return the features ``[n, d]`` that the generator makes of this noise."""
         return features(self.generator, noise, self.labels)
 
     def teacher_logits(self, graph: PseudoGraph) -> Tensor:
-        """Logits of all teachers on a graph ``[K, n, C]``, in one forward pass."""
+        """Compute logits of all teachers on a graph ``[K, n, C]``, in one forward pass."""
         return graph.logits(self.model, self.teachers, self.clients, self.dropped)
 
     def student_logits_fixed(self, graph: PseudoGraph) -> Tensor:
-        """Logits of the students on a graph ``[S, n, C]``, in evaluation mode; their weights are held fixed."""
+        """Compute logits of the students on a graph ``[S, n, C]``, in evaluation mode; their weights are held fixed."""
         fixed = {name: value.detach() for name, value in self.student.items()}
         return graph.logits(self.model, fixed, self.copies, self.dropped)
 
     def student_logits(self, graph: PseudoGraph) -> Tensor:
-        """Logits of the students on a graph ``[S, n, C]``, in training."""
+        """Compute logits of the students on a graph ``[S, n, C]``, in training."""
         return graph.logits(self.model, self.student, self.copies, self.draws)
 
     @torch.enable_grad()
     def distil(self, teachers: Params, start: Params) -> Params:
-        """The students' weights ``[S, ...]`` after all epochs.
+        """Train the students for all epochs, and return their weights ``[S, ...]``.
 
         Args:
             teachers: The clients' models ``[K, ...]``.
@@ -105,25 +105,25 @@ class Server(ABC):
         return {name: value.detach() for name, value in self.student.items()}
 
     def facts(self) -> dict[str, Any]:
-        """What the record keeps of the server; default: nothing."""
+        """Return what the record keeps of the server; default: nothing."""
         return {}
 
     def steps(self) -> Iterator[Step]:
-        """The generator's steps of an epoch."""
+        """Yield the generator's steps of an epoch."""
         return (Step(None) for _ in range(self.method.generator_steps))
 
     @abstractmethod
     def train_generator(self, epoch: int) -> PseudoGraph:
-        """Train the generator; the graph that it ends with, without gradient."""
+        """Train the generator; return the graph that it ends with, without gradient."""
 
     @abstractmethod
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterable[Lesson]:
-        """The student's steps of an epoch, whose newest graph this is."""
+        """Return the student's steps of an epoch, whose newest graph this is."""
 
     @abstractmethod
     def student_loss(self, lesson: Lesson) -> Tensor:
-        """Each student's loss ``[S]``."""
+        """Compute each student's loss ``[S]``."""
 
     @abstractmethod
     def student_optimiser(self, epoch: int) -> Optimiser:
-        """What the student steps with."""
+        """Return what the student steps with."""

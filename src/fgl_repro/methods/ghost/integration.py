@@ -43,7 +43,7 @@ class Integration:
         self.left: Params = {}
 
     def turn(self, number: int) -> Turn:
-        """Graphs of one client's generator."""
+        """Learn from graphs of one client's generator."""
         k = int(self.order[number])
         for _ in range(self.method.graphs):
             loss = self.learn(*self.graph(k))
@@ -51,7 +51,7 @@ class Integration:
 
     @torch.no_grad()
     def graph(self, k: int) -> tuple[PseudoGraph, Tensor]:
-        """As many nodes as client k has, classes balanced, and their labels ``[n]``."""
+        """Generate as many nodes as client k has, classes balanced, and their labels ``[n]``."""
         own, nodes = {name: value[k : k + 1] for name, value in self.nets.items()}, int(self.sizes[k])
         device = own["E"].device
         labels = balanced(nodes, own["E"].shape[1], device)[torch.randperm(nodes, generator=self.draws).to(device)]
@@ -61,14 +61,14 @@ class Integration:
         return PseudoGraph.of(made, min(self.method.neighbours, nodes)), labels
 
     def inputs(self, graph: PseudoGraph) -> tuple[Params, Any]:
-        """Weights and view by which the server's model reads a graph."""
+        """Return weights and view by which the server's model reads a graph."""
         if isinstance(self.model, GCN) and self.model.layers == 2:
             return self.params, graph.view(1)
         first = mapped(graph.features, self.params["W1"])
         return {**self.params, "W1": first}, graph.named.view(self.model, 1)
 
     def importance(self, graph: PseudoGraph) -> Params:
-        """I, the gradient of sum e_ij^2 over links, e_ij = (h_i W)(tanh h_j W), W the first layer's map."""
+        """Compute I, the gradient of sum e_ij^2 over links, e_ij = (h_i W)(tanh h_j W), W the first layer's map."""
         hidden = torch.relu(self.model.convolved(*self.inputs(graph)))[0]
         weight = self.params["W1"][0]
         other = torch.tanh(hidden @ weight.T) @ weight  # e_ij is the product of h_i and row j of this
@@ -81,7 +81,7 @@ class Integration:
         return {name: value + self.left.get(name, 0) for name, value in found.items()}
 
     def learn(self, graph: PseudoGraph, labels: Tensor) -> Tensor:
-        """A few steps on one graph; the loss at the last."""
+        """Take a few steps on one graph; return the loss at the last."""
         importance, names = self.importance(graph), list(self.params)
         squares, products, constants = self.sums
         for _ in range(self.method.server_steps):

@@ -36,18 +36,18 @@ TOGETHER = 20_000_000
 
 
 def generated(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
-    """Features ``[G, n, d]`` that G generators make of noise ``[G, n, z]`` and labels ``[G, n]``, with dropout."""
+    """Generate features ``[G, n, d]`` by G generators from noise ``[G, n, z]`` and labels ``[G, n]``, with dropout."""
     return linear(before(nets, noise, labels, rate, rng), *last(nets))
 
 
 def last(nets: Params) -> tuple[Tensor, Tensor]:
-    """Weights and biases of the last map, which features come from."""
+    """Return weights and biases of the last map, which features come from."""
     layer = len(WIDTHS) + 1
     return nets[f"W{layer}"], nets[f"b{layer}"]
 
 
 def before(nets: Params, noise: Tensor, labels: Tensor, rate: float, rng: Generator) -> Tensor:
-    """What the last map of :func:`generated` reads ``[G, n, H]``."""
+    """Compute what the last map of :func:`generated` reads ``[G, n, H]``."""
     classes = nets["E"].shape[2]
     named = nets["E"].gather(1, labels.unsqueeze(2).expand(-1, -1, classes))
     hidden = torch.cat([noise, named], dim=2)
@@ -72,14 +72,14 @@ class Piece:
 
     @staticmethod
     def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> Piece:
-        """Clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
+        """Take clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
         own = rows[(graph.owner[rows] >= who.start) & (graph.owner[rows] < who.stop)]
         places = Padded.of(own, graph)
         part = slice(who.start * places.width, who.stop * places.width)
         return Piece(who, places.width, csr_tensor(places.place(links[own][:, own], places)[part, part], device))
 
     def ours(self, values: Tensor) -> Tensor:
-        """Sums over real neighbours, ``[P, width, m] -> [P, width, m]``."""
+        """Sum over real neighbours, ``[P, width, m] -> [P, width, m]``."""
         return product(self.links, values.flatten(0, 1)).view_as(values)
 
 
@@ -105,7 +105,7 @@ class Part:
 
     @staticmethod
     def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> Part:
-        """Clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
+        """Take clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
         some, nodes = graph.of_clients(np.arange(who.start, who.stop))
         own = np.flatnonzero(np.isin(nodes, rows, assume_unique=True))
         places, found = Padded.of(own, some), graph.base.features[some.node[own]]
@@ -120,7 +120,7 @@ class Part:
         return Part(who, real, torch.softmax(real, 2), mask, pieces, alone)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean over each client's rows, ``[P, width] -> [P]``."""
+        """Average over each client's rows, ``[P, width] -> [P]``."""
         return (values * self.mask).sum(1) / self.mask.sum(1).clamp_min(1)
 
 
@@ -147,7 +147,7 @@ class Training:
         ]
 
     def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
-        """Structure of the generated nodes ``[K, r, r]``; in the release the identity."""
+        """Build the structure of the generated nodes ``[K, r, r]``; in the release the identity."""
         if not self.method.as_paper:
             return None
         unit = F.normalize(features.detach(), dim=2)
@@ -159,14 +159,14 @@ class Training:
         return links * mask.unsqueeze(1) * mask.unsqueeze(2)
 
     def loss(self, step: Step) -> Tensor:
-        """Of each client ``[K]``."""
+        """Compute the loss of each client ``[K]``."""
         noise = torch.randn(*self.labels.shape, NOISE, generator=self.noise).to(self.labels.device)
         hidden = before(self.nets, noise, self.labels, self.method.dropout, self.dropout)
         each = (torch.split(values, len(self.parts[0].mask)) for values in (hidden, *last(self.nets)))
         return torch.cat([self.client_losses(*part) for part in zip(self.parts, *each, strict=True)])
 
     def client_losses(self, part: Part, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """The loss of clients of a part ``[P]`` from what the last maps of their generators read ``[P, r, H]``."""
+        """Compute the loss of clients of a part ``[P]`` from what their generators' last maps read ``[P, r, H]``."""
         method, real = self.method, part.features
         made = linear(hidden[:, : real.shape[1]], weight, bias)
         gap = (part.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
@@ -178,7 +178,7 @@ class Training:
         return found + method.aligned * (1 - method.structure) * apart
 
     def distance(self, part: Part, piece: Piece, made: Tensor) -> Tensor:
-        """What it costs clients of a piece of a part, each, to move real nodes to generated ones ``[P, r, d]``."""
+        """Compute what each client of a piece of a part pays to move real nodes to generated ones ``[P, r, d]``."""
         real, mask = (values[piece.who, : piece.width] for values in (part.features, part.mask))
         made = made[:, : piece.width]
         cost = squared_distances(real, made, part.times)
@@ -186,5 +186,5 @@ class Training:
         return (plan * cost).sum((1, 2))
 
     def turn(self, steps: int) -> Turn:
-        """So many steps."""
+        """Take so many steps."""
         return Turn({"loss": float(descend((Step(None) for _ in range(steps)), self.loss, [self.optimiser]).mean())})

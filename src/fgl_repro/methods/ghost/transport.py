@@ -21,7 +21,7 @@ SHARP = 0.3
 
 @torch.no_grad()
 def coupling(cost: Tensor, mask: Tensor, ours: Callable[[Tensor], Tensor], theirs: Tensor | None, a: float) -> Tensor:
-    """T of each client ``[K, n, n]``, from the product of both uniform distributions.
+    """Find T of each client ``[K, n, n]``, from the product of both uniform distributions.
 
     Every step is T <- Sinkhorn(T * exp(-gradient / b)), the proximal point method in the Kullback-Leibler geometry,
     whose limit has no entropy in it.
@@ -54,7 +54,7 @@ def coupling(cost: Tensor, mask: Tensor, ours: Callable[[Tensor], Tensor], their
 
 
 def squared_distances(x: Tensor, y: Tensor, times: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """Of every two rows: ``[K, n, d]`` and ``[K, m, d]`` to ``[K, n, m]``.
+    """Compute squared distances of every two rows: ``[K, n, d]`` and ``[K, m, d]`` to ``[K, n, m]``.
 
     Args:
         times: Product with ``x`` of the one client that there is, ``[d, m] -> [n, m]``, if its rows are sparse.

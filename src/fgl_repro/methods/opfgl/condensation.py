@@ -58,7 +58,7 @@ class Condensation:
         self.steps = [StackedAdam(part, rate) for part, rate in trained if part]
 
     def iterate(self, number: int) -> Tensor:
-        """One iteration: a step of the link predictor or of the features; the loss before it."""
+        """Run one iteration, a step of the link predictor or of the features; return the loss before it."""
         of_links = bool(self.net) and number % CYCLE < LINKS
         optimiser, net, features = self.steps[of_links], self.net, self.features["X"]
         if of_links:  # no gradient is worked out that no step takes
@@ -71,14 +71,14 @@ class Condensation:
         return loss.detach()
 
     def loss(self, features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The loss and its gradients by features ``[M, d]`` and symmetric links ``[M, M]``."""
+        """Compute the loss and its gradients by features ``[M, d]`` and symmetric links ``[M, M]``."""
         aligned, d_features, d_links = self.alignment(features, links)
         smooth, d_more, d_others = smoothness(features, links)
         weight = self.smooth
         return aligned + weight * smooth, d_features.add_(d_more, alpha=weight), d_links.add_(d_others, alpha=weight)
 
     def alignment(self, features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean squared distances of class means and stds from the pooled ones, weighted by lambda, and gradients."""
+        """Average squared distances of class means and stds from pooled ones, weighted by lambda; give gradients."""
         looped = links + self.loops
         scale = looped.sum(1).rsqrt()
         pairs = torch.outer(scale, scale)
@@ -106,49 +106,49 @@ class Condensation:
         return loss, last, (d_step * pairs).add_(d_degree.unsqueeze(1))
 
     def turn(self, first: int, last: int) -> Turn:
-        """Iterations from ``first`` up to, not including, ``last``."""
+        """Run the iterations from ``first`` up to, not including, ``last``."""
         with one_thread(len(self.labels) < ONE_THREAD_BELOW):
             for number in range(first, last):
                 loss = self.iterate(number)
         return Turn({"loss": float(loss)})
 
     def result(self) -> Surrogate:
-        """The graph as it is now."""
+        """Return the graph as it is now."""
         with torch.no_grad():
             features = self.features["X"].detach()
             return Surrogate(features, self.links_of(self.net, features), self.labels)
 
 
 def initial_links(linking: str, nodes: int, width: int, hidden: int, rng: Generator) -> Params:
-    """What links are learnt with, before it is trained: a predictor, a matrix ``[M, M]``, or nothing."""
+    """Draw what links are learnt with, before it is trained: a predictor, a matrix ``[M, M]``, or nothing."""
     if linking == "matrix":
         return {"links": torch.randn(nodes, nodes, generator=rng)}
     return predictor(width, hidden, rng) if linking == "predictor" else {}
 
 
 def predictor_links(net: Params, features: Tensor) -> Tensor:
-    """Link weights of every two nodes ``[M, M]`` from their features ``[M, d]``."""
+    """Predict link weights of every two nodes ``[M, M]`` from their features ``[M, d]``."""
     return without_weak(predicted(net, features))
 
 
 def matrix_links(net: Params, features: Tensor) -> Tensor:
-    """Link weights ``[M, M]`` that are learnt themselves, as logits."""
+    """Return link weights ``[M, M]`` that are learnt themselves, as logits."""
     return without_weak(without_diagonal(torch.sigmoid((net["links"] + net["links"].T) / 2)))
 
 
 def dot_links(net: Params, features: Tensor) -> Tensor:
-    """Link weights ``[M, M]`` that are dot products of features of length 1; those below 0 are no links."""
+    """Return link weights ``[M, M]`` that are dot products of features of length 1; those below 0 are no links."""
     unit = F.normalize(features, dim=1)
     return without_weak(without_diagonal(unit @ unit.T))
 
 
 def without_diagonal(weight: Tensor) -> Tensor:
-    """Weights ``[M, M]`` without the diagonal."""
+    """Return weights ``[M, M]`` without the diagonal."""
     return weight * (1 - torch.eye(len(weight), device=weight.device))
 
 
 def without_weak(weight: Tensor) -> Tensor:
-    """Weights ``[M, M]`` without those that are too small."""
+    """Return weights ``[M, M]`` without those that are too small."""
     return F.threshold(weight, WEAKEST_LINK, 0.0)
 
 
@@ -160,7 +160,7 @@ LINKINGS: dict[str, Callable[[Params, Tensor], Tensor]] = {
 
 
 def smoothness(features: Tensor, links: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean over links, by weight, of exp(-(x_i - x_j)^2 / 2), itself a mean over features, and gradients."""
+    """Average over links, by weight, exp(-(x_i - x_j)^2 / 2), itself a mean over features; give gradients, too."""
     apart = features.unsqueeze(1) - features
     near = (apart * apart).mul_(-0.5).exp_()
     alike, total = near.mean(2), links.sum().clamp_min_(1e-12)

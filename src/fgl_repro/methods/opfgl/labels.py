@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def propagated(world: World, rounds: int, share: float) -> np.ndarray:
-    """Soft labels F by label propagation, float32 ``[N, C]``; rows need not sum to 1.
+    """Compute soft labels F by label propagation, float32 ``[N, C]``; rows need not sum to 1.
 
     F <- clip(a D^-1/2 A D^-1/2 F + (1 - a) Y), a = ``share``, from F = Y, the one-hot labels of training nodes. Nodes
     that no label reaches have 1 / C everywhere.
@@ -35,7 +35,7 @@ def propagated(world: World, rounds: int, share: float) -> np.ndarray:
 
 
 def class_weights(world: World) -> np.ndarray:
-    """Distillation weights w_c = 1 / (1 + ln(1 + H_c)), float64 ``[K, C]`` (equation 16).
+    """Compute distillation weights w_c = 1 / (1 + ln(1 + H_c)), float64 ``[K, C]`` (equation 16).
 
     H_c is the sum, over training nodes of class c, of the share of their training neighbours that have their label (0
     without such neighbours); a class that a client has not weighs 1.
@@ -69,7 +69,7 @@ class Reliable:
     degree: int
 
     def nodes(self, world: World, soft: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Union nodes, ascending, and the classes that their soft labels ``[N, C]`` say."""
+        """Choose union nodes, ascending, and the classes that their soft labels ``[N, C]`` say."""
         graph = world.graph
         shares = soft / (soft.sum(1, keepdims=True) + np.float32(1e-9))
         said = shares.argmax(1)
@@ -83,6 +83,6 @@ class Reliable:
 
 
 def distillation(graph: UnionGraph, soft: np.ndarray, weights: np.ndarray, scale: float) -> np.ndarray:
-    """Weight gamma of every node in the distillation, before it is clamped, float64 ``[N]`` (equation 17)."""
+    """Weigh every node in the distillation by gamma, before it is clamped, float64 ``[N]`` (equation 17)."""
     out: np.ndarray = scale * (soft * weights[graph.owner]).sum(1)
     return out

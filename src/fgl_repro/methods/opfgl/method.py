@@ -231,7 +231,7 @@ class OpFGL(Phased[State]):
         yield from stages.generalisation(self, clients, state)
 
     def dropped(self, clients: Clients) -> np.ndarray:
-        """Numbers of the clients that drop out.
+        """Draw the numbers of the clients that drop out.
 
         Raises:
             UserError: None would be left.
@@ -244,7 +244,7 @@ class OpFGL(Phased[State]):
         return numpy_rng("dropouts", clients.seed).permutation(clients.count)[: self.dropouts]
 
     def condensation(self, clients: Clients, state: State, pooled: Pooled, trains: np.ndarray) -> Iterator[Phase]:
-        """The making of the surrogate graph, and the server's message down, before or after it.
+        """Make the surrogate graph, and send the server's message down, before or after it.
 
         Args:
             trains: Training nodes of each class ``[C]``, of clients that have sent it.
@@ -274,7 +274,7 @@ class OpFGL(Phased[State]):
         yield from stages.personalisation(self, clients, state)
 
     def facts(self, clients: Clients, state: State) -> dict[str, Any]:
-        """Reliable nodes of all clients, nodes and links of the surrogate graph."""
+        """Count reliable nodes of all clients, nodes and links of the surrogate graph."""
         assert state.surrogate is not None
         small = state.surrogate
         return {"reliable": len(state.added), "surrogate": [len(small.labels), int((small.links > 0).sum()) // 2]}

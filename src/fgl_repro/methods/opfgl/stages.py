@@ -50,7 +50,10 @@ class SmallViews(Views):
 
 
 def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
-    """Stage 1. All clients train the same model on the same graph, so one is trained, and each keeps its own check."""
+    """Run stage 1, generalisation.
+
+    All clients train the same model on the same graph, so one is trained, and each keeps its own check.
+    """
     small = state.surrogate
     assert small is not None
     graph = small.union(clients.model.kinds)
@@ -80,7 +83,7 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
 
 
 def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
-    """Stage 2: fine-tuning on the client's training nodes, held to the teacher on all of its nodes."""
+    """Run stage 2: fine-tuning on the client's training nodes, held to the teacher on all of its nodes."""
     graph, device = clients.world.graph, clients.views.device
     nodes = np.arange(graph.num_nodes)
     gamma = distillation(graph, state.soft, state.weights, method.scale)

@@ -33,7 +33,7 @@ class Statistics:
 
     @staticmethod
     def of(graph: UnionGraph, rows: np.ndarray, labels: np.ndarray, hops: int) -> Statistics:
-        """Of union nodes ``rows`` with these ``labels``, from ``[X | A X | ... | A^h X]`` of each client's graph."""
+        """Describe union nodes ``rows`` with these ``labels`` by ``[X | A X | ... | A^h X]`` of each client's graph."""
         clients, classes = graph.num_clients, graph.base.num_classes
         features = stacked_hops(gcn_norm(graph.adjacency), graph.base.features[graph.node], hops, rows).astype(float)
         group = graph.owner[rows] * classes + labels
@@ -48,13 +48,13 @@ class Statistics:
         return Statistics(count.reshape(clients, classes), mean.reshape(shape), variance.reshape(shape))
 
     def without(self, dropped: np.ndarray) -> Statistics:
-        """What is left where clients ``dropped`` send nothing."""
+        """Return what is left where clients ``dropped`` send nothing."""
         stays = np.isin(np.arange(len(self.count)), dropped, invert=True)
         wide = stays[:, None, None]
         return Statistics(self.count * stays[:, None], self.mean * wide, self.variance * wide)
 
     def sums(self, labelled: np.ndarray) -> np.ndarray:
-        """Each client's part of five sums, from which the server pools as from the statistics themselves.
+        """Return each client's part of five sums, from which the server pools as from the statistics themselves.
 
         They are n, n m, (n - 1) s^2 + n m^2, whether n > 0, and the training nodes of each class, ``labelled``
         ``[K, C]`` (equation 12). A class that a client has not is all zeros; float64 ``[K, C (2 D + 3)]``.
@@ -65,7 +65,7 @@ class Statistics:
         return np.concatenate(parts, axis=2).reshape(len(count), -1)
 
     def pooled(self, by_client: bool) -> Pooled:
-        """What the server makes of them (equations 6 to 9).
+        """Pool them as the server does (equations 6 to 9).
 
         Args:
             by_client: Divide the pooled squares of a class by its nodes less the clients that have it (release), and
@@ -90,7 +90,7 @@ class Pooled:
 
     @staticmethod
     def of(sums: np.ndarray, classes: int, by_client: bool) -> tuple[Pooled, np.ndarray]:
-        """From the sums over all clients, float64 ``[C (2 D + 3)]``; and the training nodes of each class ``[C]``.
+        """Pool from sums over all clients, float64 ``[C (2 D + 3)]``; give training nodes of each class ``[C]``, too.
 
         The squares lose what sum and mean have in common: hence float64.
         """
@@ -104,7 +104,7 @@ class Pooled:
 
 
 def stacked_hops(adjacency: sp.csr_matrix, features: sp.csr_matrix, hops: int, rows: np.ndarray) -> sp.csr_array:
-    """``rows`` of ``[X | A X | ... | A^h X]``, sparse ``[R, (h + 1) d]``; the last step is taken to these alone."""
+    """Stack ``rows`` of ``[X | A X | ... | A^h X]``, sparse ``[R, (h + 1) d]``; the last step goes to these alone."""
     parts, values = [sp.csr_array(features[rows])], features
     for left in range(hops, 0, -1):
         values = adjacency @ values if left > 1 else adjacency[rows] @ values

@@ -34,7 +34,7 @@ class Surrogate:
         return normalised(self.links)
 
     def union(self, copies: int = 1) -> UnionGraph:
-        """The graph as that of one client or of several, with the links' weights in the adjacency."""
+        """Make the graph that of one client or of several, with the links' weights in the adjacency."""
         count = len(self.labels)
         joined = torch.cat([self.features, self.links, self.labels.unsqueeze(1).float()], dim=1)
         host = joined.cpu().numpy()  # in one transfer

@@ -173,7 +173,7 @@ class Fleet(Architecture):
 
     @staticmethod
     def member(text: str) -> Architecture:
-        """The model that a word and its fields name."""
+        """Build the model that a word and its fields name."""
         name, *said = text.split() or [""]
         pairs = [pair.partition("=")[::2] for pair in said]
         kind = registry.option("model", name)
@@ -287,10 +287,10 @@ class Auto(Architecture):
     test_fanout: int | None = None
 
     def check(self) -> None:
-        """Nothing to refuse before it is known which model this becomes."""
+        """Refuse nothing before it is known which model this becomes."""
 
     def of(self, models: tuple[str, ...], unit: str = "node") -> Architecture:
-        """The first of ``models`` for such a unit, or the GCN (the GIN for whole graphs) where any will do.
+        """Choose the first of ``models`` for such a unit, or the GCN (the GIN for whole graphs) where any will do.
 
         Raises:
             UserError: That model does not have what is set here.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def polynomial(view: WholeView, terms: list[Tensor]) -> Tensor:
-    """``sum_k A^k terms[k]`` at the view's rows ``[K, r, F]``, A the normalised adjacency, by Horner's rule.
+    """Compute ``sum_k A^k terms[k]`` at the view's rows ``[K, r, F]``, A the normalised adjacency, by Horner's rule.
 
     Args:
         terms: Values of all nodes ``[K, n1, F]``, at least two.
@@ -57,7 +57,7 @@ class Averaging(Layered):
         return self.maps
 
     def init(self, rng: Generator) -> Params:
-        """One model's initial weights (no client axis): torch's for linear layers."""
+        """Draw one model's initial weights (no client axis): torch's for linear layers."""
         widths = [self.num_features, *[self.hidden] * (self.maps - 1), self.num_classes]
         out: Params = {}
         for layer in range(1, self.maps + 1):
@@ -66,16 +66,16 @@ class Averaging(Layered):
         return out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
-        """All nodes and the normalised adjacency."""
+        """View all nodes and the normalised adjacency."""
         return views.whole(graph, rows, SparseOp.of)
 
     def first(self, params: Params, view: View) -> Tensor:
-        """Features through the first map, at all nodes, ``[K, n1, H or C]``."""
+        """Pass features through the first map, at all nodes, ``[K, n1, H or C]``."""
         early = params["b1"] if self.maps == 2 else torch.zeros_like(params["b1"])
         return super().first({**params, "b1": early}, view)
 
     def convolved(self, params: Params, view: WholeView) -> Tensor:
-        """The logits of the view's rows where one map is all, else the first map of all nodes, ``[K, n, C or H]``."""
+        """Return the view's rows' logits where one map is all, else the first map of all nodes, ``[K, n, C or H]``."""
         return self(params, view) if self.maps == 1 else self.first(params, view)
 
     def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
@@ -89,7 +89,7 @@ class Averaging(Layered):
     def __call__(
         self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         values = self.first(params, view) if first is None else first
         if self.maps == 2:
             values = linear(self.activated(values, rng), params["W2"], params["b2"])
@@ -111,17 +111,17 @@ class SIGN(Layered):
     steps: int = 2
 
     def init(self, rng: Generator) -> Params:
-        """One model's initial weights (no client axis): torch's for linear layers."""
+        """Draw one model's initial weights (no client axis): torch's for linear layers."""
         width, h, c = (self.steps + 1) * self.num_features, self.hidden, self.num_classes
         first = {"W1": fan_in((width, h), width, rng), "b1": fan_in((h,), width, rng)}
         return first | {"W2": fan_in((h, c), h, rng), "b2": fan_in((c,), h, rng)}
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
-        """All nodes and the normalised adjacency."""
+        """View all nodes and the normalised adjacency."""
         return views.whole(graph, rows, SparseOp.of)
 
     def first(self, params: Params, view: WholeView) -> Tensor:  # type: ignore[override]
-        """First layer's output before its ReLU, ``[K, r, H]``."""
+        """Compute the first layer's output before its ReLU, ``[K, r, H]``."""
         maps = torch.cat(params["W1"].chunk(self.steps + 1, dim=1), dim=2)
         nothing = maps.new_zeros(maps.shape[0], maps.shape[2])
         values = super().first({"W1": maps, "b1": nothing}, view)
@@ -135,6 +135,6 @@ class SIGN(Layered):
     def __call__(
         self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         hidden = self.activated(self.first(params, view) if first is None else first, rng)
         return linear(hidden, params["W2"], params["b2"])

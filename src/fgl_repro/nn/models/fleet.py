@@ -58,20 +58,20 @@ class Fleet:
         return len(self.models)
 
     def holders(self, name: str, clients: int) -> np.ndarray:
-        """Clients that have this tensor, ascending."""
+        """Return the clients that have this tensor, ascending."""
         return np.arange(int(name.partition(".")[0]), clients, len(self.models))
 
     def init(self, rng: Generator) -> Params:
-        """Initial weights of every architecture, no client axis."""
+        """Draw initial weights of every architecture, no client axis."""
         return {f"{c}.{name}": value for c, model in enumerate(self.models) for name, value in model.init(rng).items()}
 
     def own(self, params: Params, cohort: int) -> Params:
-        """The tensors of a cohort by the names that its architecture knows."""
+        """Return the tensors of a cohort by the names that its architecture knows."""
         start = f"{cohort}."
         return {name.removeprefix(start): value for name, value in params.items() if name.startswith(start)}
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> FleetView:
-        """What every cohort needs to predict its part of ``rows``."""
+        """Build what every cohort needs to predict its part of ``rows``."""
         if graph.num_clients < len(self.models):
             raise UserError(
                 f"model=fleet has {len(self.models)} architectures: give partitioner.clients as many or more."
@@ -97,7 +97,7 @@ class Fleet:
     def __call__(
         self, params: Params, view: FleetView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         width, found = view.mask.shape[1], []
         for c, (model, part) in enumerate(zip(self.models, view.parts, strict=True)):
             logits = model(self.own(params, c), part, rng)
@@ -106,6 +106,6 @@ class Fleet:
 
 
 def cut(graph: UnionGraph, clients: np.ndarray, nodes: np.ndarray) -> UnionGraph:
-    """The graphs of some clients, whose nodes these are."""
+    """Cut out the graphs of some clients, whose nodes these are."""
     ptr = np.concatenate([[0], np.cumsum(np.diff(graph.ptr)[clients])])
     return UnionGraph(graph.base, graph.node[nodes], ptr, graph.adjacency[nodes][:, nodes].tocsr())

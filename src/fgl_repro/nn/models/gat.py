@@ -27,7 +27,7 @@ them here before a GAT learns on them."""
 
 
 def strong(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """A + I without weak links; 0/1 links are all strong."""
+    """Return A + I without weak links; 0/1 links are all strong."""
     if weighted(adjacency):
         adjacency = adjacency.multiply(adjacency >= STRONG).tocsr()
         adjacency.eliminate_zeros()
@@ -45,7 +45,7 @@ class GAT(Layered):
     """
 
     def init(self, rng: Generator) -> Params:
-        """One model's initial weights (no client axis): Glorot, also of scores, and zero biases, as PyG's GATConv."""
+        """Draw one model's initial weights (no client axis): Glorot, also of scores, zero biases, as PyG's GATConv."""
         out: Params = {}
         for layer, shape in enumerate(((self.num_features, self.hidden), (self.hidden, self.num_classes)), 1):
             scores = (glorot((1, shape[1]), rng).squeeze(0) for _ in range(2))
@@ -54,15 +54,15 @@ class GAT(Layered):
         return out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> WholeView:
-        """All nodes and their links, and those of the ``rows``."""
+        """View all nodes and their links, and those of the ``rows``."""
         return views.whole(graph, rows, SparsePattern.of, strong)
 
     def first(self, params: Params, view: View) -> Tensor:
-        """Features through the first map, at all nodes, ``[K, n1, H]``."""
+        """Pass features through the first map, at all nodes, ``[K, n1, H]``."""
         return super().first({**params, "b1": torch.zeros_like(params["b1"])}, view)
 
     def convolved(self, params: Params, view: WholeView, first: Tensor | None = None) -> Tensor:
-        """First layer's output before its ReLU, at all nodes, ``[K, n1, H]``."""
+        """Compute the first layer's output before its ReLU, at all nodes, ``[K, n1, H]``."""
         mapped = self.first(params, view) if first is None else first
         return self.attended(params, 1, mapped, view.step)
 
@@ -74,7 +74,7 @@ class GAT(Layered):
     def __call__(
         self, params: Params, view: WholeView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         hidden = self.activated(self.convolved(params, view, first), rng)
         mapped = torch.bmm(hidden, params["W2"])
         return self.attended(params, 2, mapped, view.outer, view.pick)
@@ -82,7 +82,7 @@ class GAT(Layered):
     def attended(
         self, params: Params, layer: int, mapped: Tensor, pattern: SparsePattern, pick: Tensor | None = None
     ) -> Tensor:
-        """A layer's output ``[K, r, F]`` from the mapped values of all nodes ``[K, n1, F]``.
+        """Compute a layer's output ``[K, r, F]`` from the mapped values of all nodes ``[K, n1, F]``.
 
         Args:
             pick: Slots of the nodes that look around, int64 ``[K * r]``; None: all of them.

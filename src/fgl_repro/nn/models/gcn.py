@@ -40,7 +40,7 @@ class GCN(Layered):
         return self.layers + self.linear
 
     def init(self, rng: Generator) -> Params:
-        """One model's initial weights (no client axis): Glorot convolutions, zero conv biases, default linear."""
+        """Draw one model's initial weights (no client axis): Glorot convolutions, zero conv biases, default linear."""
         widths = [self.num_features, *[self.hidden] * (self.depth - 1), self.num_classes]
         out: Params = {}
         for layer, (width, to) in enumerate(pairwise(widths), 1):
@@ -51,11 +51,11 @@ class GCN(Layered):
         return out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
-        """The normalised adjacency cut down to ``rows``."""
+        """Cut the normalised adjacency down to ``rows``."""
         return views.of(graph, rows, self.layers)
 
     def embed(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        """Last convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
+        """Compute the last convolution's output before its ReLU, ``[K, r, H]``; dropout when ``rng`` is given."""
         values = self.first(params, view) if first is None else first
         for layer, step in enumerate(view.steps, 2):
             mapped = torch.bmm(self.activated(values, rng), params[f"W{layer}"]).flatten(0, 1)
@@ -63,7 +63,7 @@ class GCN(Layered):
         return values
 
     def __call__(self, params: Params, view: View, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given.
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given.
 
         ``first`` is the output of ``first(params, view)`` where it is at hand: it is half the cost of a forward pass.
         """

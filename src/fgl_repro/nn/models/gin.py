@@ -67,11 +67,11 @@ class GIN:
         return self.layers + 3
 
     def holders(self, name: str, clients: int) -> np.ndarray:
-        """All clients."""
+        """Return all clients."""
         return np.arange(clients)
 
     def init(self, rng: Generator) -> Params:
-        """One network's initial weights (no client axis): Glorot embeddings, torch's default for linear maps."""
+        """Draw one network's initial weights (no client axis): Glorot embeddings, torch's default for linear maps."""
         out = self.mapped(rng)
         for layer in range(2, self.layers + 2):
             out |= self.isomorphism(layer, rng)
@@ -80,13 +80,13 @@ class GIN:
         return out
 
     def mapped(self, rng: Generator) -> Params:
-        """Weights of the map of features."""
+        """Draw the weights of the map of features."""
         if not self.fields:
             return affine("", 1, self.num_features, self.hidden, rng)
         return {"W1": torch.cat([glorot((width, self.hidden), rng) for width in self.fields])}
 
     def isomorphism(self, layer: int, rng: Generator) -> Params:
-        """Weights of one layer of its convolutions, and of the batch norm that follows."""
+        """Make the weights of one layer of its convolutions, and of the batch norm that follows."""
         wide = 2 * self.hidden
         return {
             **affine("inner_", layer, self.hidden, wide, rng),
@@ -98,21 +98,21 @@ class GIN:
 
     @staticmethod
     def normalises(name: str) -> bool:
-        """Whether a tensor belongs to a batch norm."""
+        """Tell whether a tensor belongs to a batch norm."""
         return name.rstrip("0123456789").endswith(NORM)
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> GraphsView:
-        """The insides of the graphs ``rows``."""
+        """View the insides of the graphs ``rows``."""
         return of_graphs(views, graph, rows, self.together)
 
     def first(self, params: Params, view: GraphsView) -> Tensor:
-        """The features of the inner nodes, mapped, ``[n, H]``."""
+        """Map the features of the inner nodes, ``[n, H]``."""
         return grouped(view.features, params["W1"], params.get("b1"), view.ptr)
 
     def nodes(
         self, params: Params, view: GraphsView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the inner nodes after the last layer, ``[n, H]``."""
+        """Compute embeddings of the inner nodes after the last layer, ``[n, H]``."""
         values = self.first(params, view) if first is None else first
         for layer in range(2, self.layers + 2):
             values = self.layer(params, layer, values, view, rng)
@@ -121,7 +121,7 @@ class GIN:
     def layer(
         self, params: Params, layer: int, values: Tensor, view: GraphsView, rng: Generator | None = None
     ) -> Tensor:
-        """One convolution and what follows it, ``[n, H]``."""
+        """Apply one convolution and what follows it, ``[n, H]``."""
 
         def normed(rows: Tensor, name: str, relu: bool) -> Tensor:
             return batch_norm(rows, params[f"{name}{GAIN}{layer}"], params[f"{name}{SHIFT}{layer}"], view.groups, relu)
@@ -140,11 +140,11 @@ class GIN:
     def embed(
         self, params: Params, view: GraphsView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the graphs, ``[K, r, H]``; dropout when ``rng`` is given."""
+        """Embed the graphs, ``[K, r, H]``; dropout when ``rng`` is given."""
         return view.pooled(self.nodes(params, view, rng, first))
 
     def head(self, params: Params, embedded: Tensor, rng: Generator | None) -> Tensor:
-        """Outputs ``[K, r, C]`` from embeddings of graphs."""
+        """Compute outputs ``[K, r, C]`` from embeddings of graphs."""
         last = self.depth
         values = torch.relu(linear(embedded, params[f"W{last - 1}"], params[f"b{last - 1}"]))
         values = values if rng is None else dropout(values, self.dropout, rng)
@@ -153,16 +153,16 @@ class GIN:
     def __call__(
         self, params: Params, view: GraphsView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Outputs for the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute outputs for the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         return self.head(params, self.embed(params, view, rng, first), rng)
 
 
 def affine(kind: str, layer: int, width: int, to: int, rng: Generator) -> Params:
-    """Weights of a linear map, drawn as torch draws them."""
+    """Draw the weights of a linear map as torch draws them."""
     weight = fan_in((width, to), width, rng)
     return {f"{kind}W{layer}": weight, f"{kind}b{layer}": fan_in((to,), width, rng)}
 
 
 def norm(kind: str, layer: int, width: int) -> Params:
-    """Weights of a batch norm at the start."""
+    """Make the weights of a batch norm at the start."""
     return {f"{kind}{GAIN}{layer}": torch.ones(width), f"{kind}{SHIFT}{layer}": torch.zeros(width)}

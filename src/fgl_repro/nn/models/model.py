@@ -54,25 +54,25 @@ class Model(Protocol):
         """Number of architectures."""
 
     def holders(self, name: str, clients: int) -> np.ndarray:
-        """Which of so many clients have the tensor of this name, ascending: all, unless architectures differ."""
+        """Tell which of so many clients have the tensor of this name, ascending: all, unless architectures differ."""
 
     def init(self, rng: Generator) -> Params:
-        """One network's initial weights, no client axis."""
+        """Draw one network's initial weights, no client axis."""
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
-        """What it needs to predict ``rows`` (union nodes, ascending) of ``graph``."""
+        """Build what it needs to predict ``rows`` (union nodes, ascending) of ``graph``."""
 
     def first(self, params: Params, view: Any) -> Tensor:
-        """First layer's output before its non-linearity and before any dropout."""
+        """Compute the first layer's output before its non-linearity and before any dropout."""
 
     def embed(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        """Output of the last layer that sees neighbours, ``[K, r, H]``: what a linear classifier reads, or the logits.
+        """Compute the last layer that sees neighbours, ``[K, r, H]``: what a linear classifier reads, or the logits.
 
         There is dropout when ``rng`` is given.
         """
 
     def __call__(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
-        """Logits of the view's rows ``[K, r, C]``; ``first`` spares the first layer where it is at hand."""
+        """Compute logits of the view's rows ``[K, r, C]``; ``first`` spares the first layer where it is at hand."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class Layered:
         return 1
 
     def holders(self, name: str, clients: int) -> np.ndarray:
-        """All clients."""
+        """Return all clients."""
         return np.arange(clients)
 
     def first(self, params: Params, view: View) -> Tensor:
-        """First layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
+        """Compute the first layer's output before its ReLU, at the view's inner nodes, ``[K, n1, H]``."""
         if view.dense is not None:
             return view.dense(params["W1"], params["b1"])
         assert view.sparse is not None
@@ -124,10 +124,10 @@ class Layered:
         return mapped.view(view.num_clients, -1, mapped.shape[1]) + params["b1"].unsqueeze(1)
 
     def convolved(self, params: Params, view: Any) -> Tensor:
-        """First layer's output with all that neighbours bring to it, before its ReLU, ``[K, n1, H]``."""
+        """Compute the first layer's output with all that neighbours bring to it, before its ReLU, ``[K, n1, H]``."""
         return self.first(params, view)
 
     def activated(self, values: Tensor, rng: Generator | None) -> Tensor:
-        """ReLU, and dropout when ``rng`` is given."""
+        """Apply ReLU, and dropout when ``rng`` is given."""
         values = torch.relu(values)
         return values if rng is None else dropout(values, self.dropout, rng)

@@ -69,7 +69,7 @@ class Drawn:
     around: Tensor
 
     def halves(self, weight: Tensor) -> Tensor:
-        """Both inputs through maps of their own: ``[K, 2d, h]`` to ``[K, n, 2h]``."""
+        """Pass both inputs through maps of their own: ``[K, 2d, h]`` to ``[K, n, 2h]``."""
         mean, root = weight.chunk(2, dim=1)
         (clients, n, fan), width = self.around.shape, weight.shape[2]
         if isinstance(self.features, Tensor):
@@ -82,7 +82,7 @@ class Drawn:
         return torch.cat([near, table[:, width:].index_select(0, self.own.flatten()).view(clients, n, width)], dim=2)
 
     def __call__(self, weight: Tensor, bias: Tensor) -> Tensor:
-        """``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, 2d, out]`` and ``[K, out]``."""
+        """Compute ``inputs @ weight + bias``: ``[K, n, out]`` from ``[K, 2d, out]`` and ``[K, out]``."""
         near, own = self.halves(weight).chunk(2, dim=2)
         return near + own + bias.unsqueeze(1)
 
@@ -100,7 +100,7 @@ class DrawnMean:
     fan: int
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """``[K * n1, H]`` to ``[K * B, H]``."""
+        """Average over drawn neighbours: ``[K * n1, H]`` to ``[K * B, H]``."""
         clients, size, _ = self.some.shape
         inner = hidden.view(clients, size * (1 + self.fan), -1)[:, size:]
         return (inner.reshape(clients, size, self.fan, -1).mean(2) * self.some).flatten(0, 1)
@@ -125,7 +125,7 @@ class SAGE(Layered):
         return max(self.hidden // 2, 1) if self.linear else self.num_classes
 
     def init(self, rng: Generator) -> Params:
-        """One model's initial weights (no client axis), all uniform with bound 1 / sqrt(fan-in of the map)."""
+        """Draw one model's initial weights (no client axis), all uniform with bound 1 / sqrt(fan-in of the map)."""
         d, h, o, c = self.num_features, self.hidden, self.output, self.num_classes
         out = {
             "W1": fan_in((2 * d, h), d, rng),
@@ -136,7 +136,7 @@ class SAGE(Layered):
         return out | {"W3": fan_in((o, c), o, rng), "b3": fan_in((c,), o, rng)} if self.linear else out
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> SageView:
-        """The graph cut down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
+        """Cut the graph down to ``rows`` (union nodes, ascending); cheap enough for every mini-batch."""
         return self.source(views, graph).view(rows)
 
     def ring(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> RingView:
@@ -144,17 +144,17 @@ class SAGE(Layered):
         return self.source(views, graph).ring(rows)
 
     def source(self, views: Views, graph: UnionGraph) -> Source:
-        """What all views of a union graph are cut from, computed once."""
+        """Return what all views of a union graph are cut from, computed once."""
         return views.once(graph, "sage", lambda: Source(graph, views.device))
 
     def second(self, params: Params, mean: Tensor, own: Tensor) -> Tensor:
-        """Second layer from hidden values: ``[K, n, H]`` and ``[K, n, H] -> [K, n, H/2]``."""
+        """Apply the second layer to hidden values: ``[K, n, H]`` and ``[K, n, H] -> [K, n, H/2]``."""
         return linear(torch.cat([mean, own], dim=-1), params["W2"], params["b2"])
 
     def embed(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the view's rows, ``[K, r, H/2]``; dropout when ``rng`` is given."""
+        """Embed the view's rows, ``[K, r, H/2]``; dropout when ``rng`` is given."""
         hidden = self.activated(self.first(params, view) if first is None else first, rng).flatten(0, 1)
         shape = (view.num_clients, -1, self.hidden)
         return self.second(params, view.outer(hidden).view(shape), hidden.index_select(0, view.root).view(shape))
@@ -162,7 +162,7 @@ class SAGE(Layered):
     def __call__(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
+        """Compute logits of the view's rows, ``[K, r, C]``; dropout when ``rng`` is given."""
         found = self.embed(params, view, rng, first)
         return linear(found, params["W3"], params["b3"]) if self.linear else found
 
@@ -207,7 +207,7 @@ class SageHalves(SAGE):
     def embed(
         self, params: Params, view: SageView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
-        """Embeddings of the view's rows, ``[K, r, H/2]``, each of length 1; dropout when ``rng`` is given."""
+        """Embed the view's rows in vectors of length 1, ``[K, r, H/2]``; dropout when ``rng`` is given."""
         return F.normalize(super().embed(params, view, rng, first), dim=2)
 
 
@@ -235,7 +235,7 @@ class Source:
             self.both = F.pad(torch.from_numpy(self.both.toarray()), (0, 0, 0, 1)).to(device)
 
     def inputs(self) -> Tensor:
-        """``[A X | X]`` of every node, ``[N, 2d]``."""
+        """Return ``[A X | X]`` of every node, ``[N, 2d]``."""
         return self.both[:-1] if isinstance(self.both, Tensor) else torch.from_numpy(self.both.toarray())
 
     def view(self, rows: np.ndarray) -> SageView:
@@ -260,11 +260,11 @@ class Source:
         return RingView(**own, pick=self._slots(outer, ring), around=SparseOp.of(mean, self.device))
 
     def _rows(self, rows: Padded) -> dict[str, Tensor]:
-        """What a view says of the rows themselves."""
+        """Return what a view says of the rows themselves."""
         degree = torch.from_numpy(rows.scatter(self.degree[rows.nodes])).to(self.device)
         return {**rows.tensors(self.graph, self.device), "degree": degree}
 
     def _slots(self, rows: Padded, among: Padded) -> Tensor:
-        """Where each row lies among the other nodes, int64 ``[K * r]``; 0 where padded."""
+        """Tell where each row lies among the other nodes, int64 ``[K * r]``; 0 where padded."""
         slots = among.slot[np.searchsorted(among.nodes, rows.nodes)]
         return torch.from_numpy(rows.scatter(slots).ravel()).to(self.device)

@@ -99,7 +99,7 @@ class Run:
             return RecordStore(named(folder)).save(self.record, rounds | columns)
 
     def __str__(self) -> str:
-        """What ``fgl-train`` prints of it."""
+        """Return what ``fgl-train`` prints of it."""
         return f"{label(self.record.config)}: {self.source}, {self.key[:8]}\n{summary(self.record, self.probe)}"
 
     __repr__ = __str__
@@ -130,7 +130,7 @@ class Sweep:
         return len(self.runs)
 
     def __repr__(self) -> str:
-        """How many runs there are, and what each came to."""
+        """Tell how many runs there are, and what each came to."""
         return f"{self._told}\n{self._numbers}" if self.runs else self._told
 
     def _repr_html_(self) -> str:
@@ -318,7 +318,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bool = False) -> RunFolders:
-    """Where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
+    """Find where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
     here = Path("results")
     beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
     ours = named(records, there=there) if records else named(default_records())
@@ -326,7 +326,7 @@ def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bo
 
 
 def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Overrides, which in Python are no words of a command line."""
+    """Check overrides, which in Python are no words of a command line."""
     if overrides is None:
         return {}
     if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):
@@ -343,7 +343,7 @@ def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: st
 
 
 def _found(config: Config, folders: RunFolders) -> Run | None:
-    """What was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
+    """Look up what was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
     archive = folders.done
     chosen = tuning.choose(config, archive)
     if chosen is None or not archive.enough(key := key_of(chosen), chosen.runtime.curves):
@@ -366,7 +366,7 @@ def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> 
 
 
 def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a comparison at the round that the protocol prints."""
+    """Pick the columns of a comparison at the round that the protocol prints."""
     at = line["printed_selection"]
     ours = {name: line[f"{at}_{name}"] for name in ("mean", "std")} | {
         name: line[name] for name in ("n_seeds", "wanted")
@@ -379,7 +379,7 @@ def _printed(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Lines of a CSV with numbers as numbers; a blank is NaN, or an empty word."""
+    """Read lines of a CSV with numbers as numbers; a blank is NaN, or an empty word."""
     words = [name for name in rows[0] if name in WORDS]
     text = io.StringIO(printing.csv_text(rows))
     found = pd.read_csv(text, dtype=dict.fromkeys(words, str), keep_default_na=False, na_values=[""])

@@ -53,7 +53,7 @@ def search(folder: str | Path) -> None:
 
 
 def cache_of_options(function: Callable[P, T]) -> Callable[P, T]:
-    """A decorator as :func:`functools.cache`, of what follows from options: :func:`forget` empties it."""
+    """Decorate a function of options as :func:`functools.cache` does; :func:`forget` empties what it keeps."""
     found = cache(function)
     _emptied.append(found.cache_clear)
     return found  # type: ignore[return-value]
@@ -67,13 +67,16 @@ def forget() -> None:
 
 
 def yaml_files(group: str) -> dict[str, Path]:
-    """The yaml file of each name that one may give for ``group``; names that begin with an underscore are private."""
+    """Find the yaml file of each name that one may give for ``group``.
+
+    Names that begin with an underscore are private.
+    """
     found = [path for folder in reversed(folders()) for path in sorted((folder / group).glob("*.yaml"))]
     return {path.stem: path for path in found if not path.stem.startswith("_")}
 
 
 def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
-    """The run's entry of a table that a yaml holds.
+    """Look up the run's entry of a table that a yaml holds.
 
     ``${by_dataset:{cora:0.01,default:0.001}}``, ``by_method`` and ``by_partitioner`` look for the name of that option,
     ``${by_cell:{fedlog-cora-5:3,default:1}}`` for method, data set and clients.
@@ -87,7 +90,10 @@ def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
 
 
 def _name(root: DictConfig, axis: str) -> str:
-    """Name of an axis' option; empty where none is chosen, which is refused in better words later."""
+    """Return the name of an axis' option.
+
+    It is empty where none is chosen, which is refused in better words later.
+    """
     chosen = axis in root and not OmegaConf.is_missing(root, axis)
     return getattr(OmegaConf.get_type(root[axis]), "name", "") if chosen else ""
 
@@ -99,7 +105,7 @@ def register() -> None:
 
 
 def _help() -> str:
-    """What ``fgl-train --help`` says, without what yaml files alone may name."""
+    """Write what ``fgl-train --help`` says, without what yaml files alone may name."""
     groups = (*GROUPS, "experiment", "debug")
     chosen = {group: name for entry in _defaults() if isinstance(entry, dict) for group, name in entry.items()}
     lines = [f"{group}: {_marked(names, chosen.get(group))}" for group in groups if (names := options(group))]
@@ -117,7 +123,7 @@ def _help() -> str:
 
 
 def _defaults() -> list[Any]:
-    """The options that a run has unless told otherwise, ``{"dataset": "cora"}`` and others."""
+    """Read the options that a run has unless told otherwise, ``{"dataset": "cora"}`` and others."""
     found: list[Any] = yaml.safe_load((conf_dir() / "config.yaml").read_text())["defaults"]
     return found
 
@@ -128,7 +134,12 @@ def _marked(names: Iterable[str], default: str | None) -> str:
 
 @cache
 def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
-    """Args: known: Group, name and class of every schema; told: what ``--help`` says."""
+    """Register resolvers and schemas with OmegaConf and Hydra.
+
+    Args:
+        known: Group, name and class of every schema.
+        told: What ``--help`` says.
+    """
     OmegaConf.register_new_resolver("folder", lambda name, default: str(folder_of(name, default)), replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
@@ -149,7 +160,10 @@ def typed(cfg: DictConfig) -> Config:
 
 
 def _possible(config: Config) -> Config:
-    """``config`` unchanged, or a UserError for what its options, or sizes that are known, can never do together."""
+    """Return ``config`` unchanged, or refuse it.
+
+    A UserError says what its options, or sizes that are known, can never do together.
+    """
     check(config)
     config.partitioner.check_sizes(config.dataset)
     return config
@@ -181,7 +195,7 @@ def _typed(cfg: DictConfig) -> Config:
 
 
 def _known(node: DictConfig, prefix: str, owner: type) -> None:
-    """Hydra's ``+key=value`` adds keys that nothing would ever read."""
+    """Refuse keys that nothing would ever read, which Hydra's ``+key=value`` adds."""
     for name in node:
         if name not in {f.name for f in fields(owner)}:
             raise UserError(unknown_key(prefix + str(name), owner))
@@ -218,12 +232,12 @@ def _node(group: str, option: str) -> DictConfig:
 
 
 def options(group: str) -> list[str]:
-    """Names one may give for ``group``, from the yaml files."""
+    """List the names one may give for ``group``, from the yaml files."""
     return sorted(yaml_files(group))
 
 
 def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:
-    """The config Hydra would compose, without Hydra's cost: group choices plus dotted overrides.
+    """Compose the config that Hydra would, without Hydra's cost: group choices plus dotted overrides.
 
     Hydra composes each option once, orthogonal axes are then put together here, and each combination is kept.
 
@@ -238,7 +252,7 @@ def build(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> C
 
 
 def assembled(overrides: Mapping[str, Any] | None = None, **choices: str | int) -> Config:
-    """As :func:`build`, but lists and dictionaries in it are those of others, too, and to be read only."""
+    """Compose as :func:`build`, but with lists and dictionaries that are those of others, too, and to be read only."""
     short = {"clients": "partitioner.clients", "seed": "seed"}
     dotted: dict[str, Any] = {short[name]: value for name, value in choices.items() if name in short}
     dotted |= overrides or {}
@@ -248,14 +262,16 @@ def assembled(overrides: Mapping[str, Any] | None = None, **choices: str | int) 
 
 
 def unchecked(clients: int | None, **groups: str) -> Config:
-    """What options say together, to be read only: an override may still mend what could not run."""
+    """Compose what options say together, to be read only: an override may still mend what could not run."""
     return _combined(tuple(sorted(groups.items())), clients, tuple(map(os.environ.get, ENVIRONMENT)))
 
 
 @cache_of_options
 def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environment: tuple[str | None, ...]) -> Config:
-    """One combination of options. Values may depend on several of them (``by_cell``), so all are in the cache's key,
-    and so is the ``environment`` that the yaml files read.
+    """Put one combination of options together.
+
+    Values may depend on several of them (``by_cell``), so all are in the cache's key, and so is the ``environment``
+    that the yaml files read.
     """
     for group, option in choices:
         if group not in GROUPS:
@@ -277,13 +293,13 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
 
 @cache_of_options
 def _part(group: str, option: str, environment: tuple[str | None, ...]) -> parts.Part | None:
-    """An option of a group, or (empty) what the run has unless told otherwise."""
+    """Read an option of a group, or (empty) what the run has unless told otherwise."""
     node = _node(group, option) if option else _node("", "")._get_node(group)
     return parts.read(node) if isinstance(node, DictConfig) and not node._is_missing() else None
 
 
 def _root(choices: tuple[tuple[str, str], ...], clients: int | None) -> DictConfig:
-    """The options as one config of OmegaConf."""
+    """Put the options together as one config of OmegaConf."""
     root = copy.deepcopy(_node("", ""))
     for group, option in choices:
         try:
@@ -296,7 +312,10 @@ def _root(choices: tuple[tuple[str, str], ...], clients: int | None) -> DictConf
 
 
 def copied(config: Config) -> Config:
-    """A copy whose options may be set; lists and dictionaries in them are the same ones, and to be read only."""
+    """Copy a config so that its options may be set.
+
+    Lists and dictionaries in them are the same ones, and to be read only.
+    """
     out = copy.copy(config)
     for group in GROUPS:
         setattr(out, group, copy.copy(getattr(config, group)))
@@ -304,7 +323,7 @@ def copied(config: Config) -> Config:
 
 
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:
-    """A copy of ``config`` with dotted keys replaced, see :func:`copied`.
+    """Return a copy of ``config`` with dotted keys replaced, see :func:`copied`.
 
     Raises:
         UserError: A key that does not exist, a value of the wrong type, or a config that can never run.

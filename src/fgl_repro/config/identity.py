@@ -16,12 +16,15 @@ from fgl_repro.fl.protocol import Protocol
 
 
 def science(config: Config) -> dict[str, Any]:
-    """The identity of a run as plain JSON types: the six axes and the seed, without what cannot change a number."""
+    """Return the identity of a run as plain JSON types.
+
+    It has the six axes and the seed, without what cannot change a number.
+    """
     return {**{axis: getattr(config, axis).identity() for axis in AXES}, "seed": config.seed}
 
 
 def from_science(identity: Mapping[str, Any]) -> Config:
-    """The config whose science a record holds, with today's defaults for all that is not science.
+    """Make the config whose science a record holds, with today's defaults for all that is not science.
 
     Raises:
         UserError: This version does not know an option of it, or a value of one.
@@ -30,7 +33,10 @@ def from_science(identity: Mapping[str, Any]) -> Config:
 
 
 def outdated(identity: Mapping[str, Any]) -> bool:
-    """Whether an option behind a record has another revision now; what this version does not know is not outdated."""
+    """Tell whether an option behind a record has another revision now.
+
+    What this version does not know is not outdated.
+    """
     for axis in AXES:
         try:
             if _class(axis, identity[axis]).changed(identity[axis]):
@@ -49,29 +55,29 @@ def _class(axis: str, part: Mapping[str, Any]) -> type[Axis]:
 
 
 def digest(identity: dict[str, Any]) -> str:
-    """SHA-256 hex of canonical JSON."""
+    """Return the SHA-256 hex of canonical JSON."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def key_of(config: Config) -> str:
-    """Key of a run, 64 hex digits."""
+    """Return the key of a run, 64 hex digits."""
     return digest(science(config))
 
 
 def keys_of(config: Config, seeds: Iterable[int]) -> list[str]:
-    """Keys of the runs that differ from ``config`` in their seed alone."""
+    """Return the keys of the runs that differ from ``config`` in their seed alone."""
     identity = science(config)
     return [digest(identity | {"seed": seed}) for seed in seeds]
 
 
 def cell_of(config: Config) -> str:
-    """Key of a run without its seed: what seeds are averaged over."""
+    """Return the key of a run without its seed: what seeds are averaged over."""
     identity = science(config)
     del identity["seed"]
     return digest(identity)
 
 
 def as_plain(config: Config) -> dict[str, Any]:
-    """Whole config as plain containers, with the constants of its options, for display and W&B."""
+    """Return the whole config as plain containers, with the constants of its options, for display and W&B."""
     out = asdict(config)
     return {group: getattr(config, group).constants() | out[group] if group in AXES else out[group] for group in out}

@@ -43,12 +43,15 @@ def announce(option: Kind) -> Kind:
 
 @cache
 def _folder() -> TemporaryDirectory[str]:
-    """Yaml files of announced options; gone with this process."""
+    """Make the folder of yaml files of announced options; it is gone with this process."""
     return TemporaryDirectory(prefix="fgl-own-")
 
 
 def _text(kind: type) -> str:
-    """The methods of a class as they are written, and its other attributes; a notebook's cell has no class to read."""
+    """Return the methods of a class as they are written, and its other attributes.
+
+    A notebook's cell has no class to read.
+    """
     parts = []
     for name, value in sorted(vars(kind).items()):
         function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)

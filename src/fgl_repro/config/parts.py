@@ -58,7 +58,7 @@ class Part:
 
 
 def read(node: DictConfig) -> Part | None:
-    """A composed option; None where its entries depend on others in a way of their own, or have no schema."""
+    """Read a composed option; None where its entries depend on others in a way of their own, or have no schema."""
     owner = OmegaConf.get_type(node)
     plain = OmegaConf.to_container(node, resolve=False)
     if not is_dataclass(owner) or not isinstance(plain, dict) or set(plain) != {f.name for f in fields(owner)}:
@@ -79,7 +79,7 @@ def read(node: DictConfig) -> Part | None:
 
 
 def _read(text: Any) -> Any:
-    """What stands in a yaml for a value; None where that cannot be told without the other options."""
+    """Read what stands in a yaml for a value; None where that cannot be told without the other options."""
     if not isinstance(text, str):
         return None
     if same := _SAME.fullmatch(text):
@@ -91,12 +91,12 @@ def _read(text: Any) -> Any:
 
 
 def told(axis: str, table: Mapping[str, Any]) -> str:
-    """A table as a word, for yaml files have tables of tables as words, too."""
+    """Write a table as a word, for yaml files have tables of tables as words, too."""
     return READING + json.dumps({"axis": axis, "entries": dict(table)})
 
 
 def _table(found: Any) -> Any:
-    """What a word says: a table, or itself."""
+    """Read what a word says: a table, or itself."""
     if not str(found).startswith(READING):
         return found
     said = json.loads(found.removeprefix(READING))
@@ -104,7 +104,7 @@ def _table(found: Any) -> Any:
 
 
 def entry(axis: str, name: str, table: Mapping[str, Any]) -> Any:
-    """The table's entry of that name, or its default.
+    """Look up the table's entry of that name, or its default.
 
     Raises:
         UserError: It has neither.
@@ -115,7 +115,7 @@ def entry(axis: str, name: str, table: Mapping[str, Any]) -> Any:
 
 
 def together(parts: Mapping[str, Part]) -> dict[str, Any]:
-    """The options of a run by group.
+    """Put the options of a run together by group.
 
     Raises:
         UserError: A table has no entry for a name, or an option refuses its values.

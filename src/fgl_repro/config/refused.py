@@ -25,7 +25,7 @@ WANTED = {"Float": "a number", "Integer": "a whole number"}
 
 
 def schemas(group: str) -> dict[str, type]:
-    """What a yaml of ``group`` may begin with: ``_NAME`` for each option of an axis, else ``_schema``."""
+    """List what a yaml of ``group`` may begin with: ``_NAME`` for each option of an axis, else ``_schema``."""
     if group in PACKAGES:
         return {f"_{name}": option for name, option in registry.options(group).items()}
     return {"_schema": get_type_hints(Config)[group]} if group in GROUPS else {}
@@ -44,7 +44,7 @@ def in_a_sentence() -> Iterator[None]:
 
 
 def of_yaml(error: BaseException) -> str | None:
-    """What is wrong with a yaml file; None where something else is."""
+    """Tell what is wrong with a yaml file; None where something else is."""
     said, cause = str(error), error.__cause__ or error.__context__
     if isinstance(error, UNREADABLE) or isinstance(cause, GrammarParseError):
         return _unreadable(error)
@@ -60,7 +60,7 @@ def of_yaml(error: BaseException) -> str | None:
 
 
 def no_schema(group: str) -> str:
-    """The sentence for a yaml whose keys belong to no class."""
+    """Write the sentence for a yaml whose keys belong to no class."""
     return (
         f"the yaml chosen for {group} has no schema: begin it with `defaults: [NAME, _self_]`, "
         f"NAME being {' or '.join(schemas(group))}."
@@ -68,7 +68,10 @@ def no_schema(group: str) -> str:
 
 
 def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
-    """The sentence for a choice that no yaml file has; where there is a class of that name, it lacks its yaml."""
+    """Write the sentence for a choice that no yaml file has.
+
+    Where there is a class of that name, it lacks its yaml.
+    """
     if group in PACKAGES and name in registry.options(group):
         where = f"write {group}/{name}.yaml in {conf_dir()} or in a folder of --config-dir"
         return f"{group}={name} is a class without a yaml: {where}, beginning with `defaults: [_{name}, _self_]`."
@@ -76,7 +79,7 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
 
 
 def wrong_value(key: str, value: Any, error: BaseException) -> str:
-    """The sentence for a value that a key cannot have."""
+    """Write the sentence for a value that a key cannot have."""
     told = re.search(r"could not be converted to (Float|Integer)", str(error))
     if told and isinstance(getattr(error, "key", None), int) and not key.endswith("]"):
         return f"{key}={value}: give a list of {WANTED[told[1]].removeprefix('a ')}s."
@@ -86,7 +89,7 @@ def wrong_value(key: str, value: Any, error: BaseException) -> str:
 
 
 def _file(config: str) -> Path | str:
-    """The yaml file of what Hydra calls ``method/mine``."""
+    """Find the yaml file of what Hydra calls ``method/mine``."""
     found = [path for folder in folders() if (path := folder / f"{config}.yaml").is_file()]
     return found[0] if found else config
 
@@ -96,13 +99,13 @@ def _wrong(config: str, what: str) -> str:
 
 
 def _first_schema(config: str) -> str:
-    """With what the defaults of a yaml begin."""
+    """Tell with what the defaults of a yaml begin."""
     group, _, name = config.rpartition("/")
     return next((each for each in (f"_{name}", "_schema") if each in schemas(group)), "_NAME")
 
 
 def _unreadable(error: BaseException) -> str | None:
-    """The sentence for the yaml file that stopped the parser, which does not always name the file."""
+    """Write the sentence for the yaml file that stopped the parser, which does not always name the file."""
     mark = getattr(error, "problem_mark", None) or error
     named = Path(str(getattr(mark, "name", "")))
     own = [path for folder in folders() if folder != conf_dir() for path in sorted(folder.glob("*/*.yaml"))]
@@ -119,7 +122,7 @@ def _unreadable(error: BaseException) -> str | None:
 
 
 def _unknown_default(config: str, missing: str) -> str:
-    """What to say of a name in a yaml's ``defaults`` that is none."""
+    """Write what to say of a name in a yaml's ``defaults`` that is none."""
     group, _, name = missing.rpartition("/")
     if name.startswith("_") and schemas(group):
         known = sorted(schemas(group))
@@ -132,7 +135,7 @@ def _unknown_default(config: str, missing: str) -> str:
 
 
 def _wrong_entry(config: str, error: OmegaConfBaseException) -> str:
-    """What to say of a key that there is not, or a value that it cannot have."""
+    """Write what to say of a key that there is not, or a value that it cannot have."""
     group, key = config.rpartition("/")[0], str(error.full_key or error.key)
     if group in GROUPS:  # whose keys Hydra knows by the place where it puts them
         key = f"{group}.{key.partition('.')[2]}"

@@ -134,14 +134,17 @@ class Config:
 
 
 def unknown_key(dotted: str, owner: type) -> str:
-    """The sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
+    """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
     if dotted == "method.secure":
         return f"{unknown(dotted, owner)[:-1]}; secure aggregation is for method={that_can_hide_uploads()}."
     return unknown(dotted, owner)
 
 
 def check(config: Config) -> Config:
-    """``config`` unchanged, or a UserError for what its options can never do together; each checks its own values."""
+    """Return ``config`` unchanged, or refuse with a UserError what its options can never do together.
+
+    Each option checks its own values.
+    """
     method, model, batch = config.method, config.model, config.protocol.batch
     _of_one_unit(config)
     if config.seed < 0:
@@ -200,7 +203,7 @@ def check(config: Config) -> Config:
 
 
 def _for_unit(axis: str, unit: str) -> list[str]:
-    """Options that are for data sets which ask about nodes, or about graphs."""
+    """List the options that are for data sets which ask about nodes, or about graphs."""
     return sorted(name for name, option in registry.options(axis).items() if unit in option.units)
 
 

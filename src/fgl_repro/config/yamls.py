@@ -29,7 +29,7 @@ searched: list[Path] = []
 
 
 def conf_dir() -> Path:
-    """Our folder: beside the sources in a checkout, inside the package when installed from a wheel."""
+    """Find our folder: beside the sources in a checkout, inside the package when installed from a wheel."""
     here = Path(__file__).resolve()
     checkout = here.parents[3] / "conf"
     return checkout if checkout.is_dir() else here.parents[1] / "conf"
@@ -37,7 +37,7 @@ def conf_dir() -> Path:
 
 @cache
 def installed() -> tuple[Path, ...]:
-    """Folders of installed packages.
+    """Find the folders of installed packages.
 
     Raises:
         UserError: What a package announces is no folder.
@@ -56,12 +56,12 @@ def installed() -> tuple[Path, ...]:
 
 
 def folders() -> list[Path]:
-    """All folders in the order in which they are searched; the first that has a name wins."""
+    """List all folders in the order in which they are searched; the first that has a name wins."""
     return [conf_dir(), *installed(), *searched]
 
 
 def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
-    """What a yaml file holds, as plain lists and mappings.
+    """Read what a yaml file holds, as plain lists and mappings.
 
     Args:
         kind: What the file is, for the sentence that refuses it: ``table``, ``method``, ...
@@ -80,7 +80,7 @@ def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
+    """Return the first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = " ".join(line for line in lines if not line.startswith("See https://"))
     return " ".join(NOISE.sub("", text).split()).rstrip(".")
@@ -95,5 +95,5 @@ class Installed(SearchPathPlugin):
 
 
 def tell_hydra() -> None:
-    """Safe to call twice."""
+    """Tell Hydra of the folders of installed packages; safe to call twice."""
     Plugins.instance().register(Installed)

@@ -14,7 +14,9 @@ from fgl_repro.core.errors import UserError
 
 
 def pick_device(name: str, slot: int = 0) -> torch.device:
-    """``auto``: a GPU if there is one (worker ``slot`` takes GPU ``slot mod n``), else the CPU; or a device by name.
+    """Pick a device by name, or for ``auto`` a GPU if there is one, else the CPU.
+
+    Worker ``slot`` takes GPU ``slot mod n``.
 
     Args:
         name: One of those that ``runtime.device`` may be.
@@ -59,7 +61,7 @@ def settle(device: torch.device) -> None:
 
 @contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
-    """What runs inside uses one thread, if wanted: on small tensors, several lose more by waiting than they gain."""
+    """Run what is inside on one thread, if wanted: on small tensors, several lose more by waiting than they gain."""
     before = torch.get_num_threads()
     torch.set_num_threads(1 if wanted else before)
     try:

@@ -27,13 +27,16 @@ class Terminated(KeyboardInterrupt):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean cora?)`` where a known name is close to what was written; else nothing."""
+    """Return `` (did you mean cora?)`` where a known name is close to what was written, else nothing."""
     near = get_close_matches(name, list(known), 1, 0.8)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
 def sentence(error: BaseException) -> str:
-    """An exception in one line: a user's mistake in its own words, what the system refused, else type, text, notes."""
+    """Tell an exception in one line.
+
+    That is a user's mistake in its own words, what the system refused, or else type, text, notes.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, UserError):
         return text.rstrip(".") + "."
@@ -53,6 +56,6 @@ def as_user_error() -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, on the host or on a GPU."""
+    """Tell whether an exception says that memory ran out, on the host or on a GPU."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or (isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in MEMORY_SIGNS))

@@ -9,7 +9,7 @@ from fgl_repro.core.errors import UserError
 
 
 def extra(module: str, name: str, needed_by: str) -> Any:
-    """A module of an optional package.
+    """Import a module of an optional package.
 
     Args:
         module: Its dotted name.
@@ -26,10 +26,10 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 
 
 def missing(package: str, name: str, needed_by: str) -> UserError:
-    """The sentence that says which extra brings a package; it is to be raised."""
+    """Make the sentence that says which extra brings a package; it is to be raised."""
     return UserError(f"{needed_by} needs {package}, which is not installed: {install(name)}.")
 
 
 def install(name: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install -c constraints.txt -e '.[{name}]'"

@@ -22,7 +22,7 @@ FORGOTTEN = 86400.0
 
 
 def folder_of(variable: str, default: str | Path) -> Path:
-    """The folder that the environment names by ``variable``; empty counts as unset.
+    """Return the folder that the environment names by ``variable``; empty counts as unset.
 
     Raises:
         UserError: A configuration would read its name as a reference to something else (``${``), or as none (``???``).
@@ -36,7 +36,7 @@ def folder_of(variable: str, default: str | Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where downloads, processed graphs and remembered facts are kept, unless a command says otherwise."""
+    """Tell where downloads, processed graphs and remembered facts are kept, unless a command says otherwise."""
     return folder_of("FGL_CACHE", "cache")
 
 
@@ -74,12 +74,12 @@ def set_aside(path: Path) -> Path:
 
 
 def this_process() -> str:
-    """The process in the name of what it may need for longer than ``AT_REST``: its number and its host."""
+    """Return number and host of this process, for the name of what it may need for longer than ``AT_REST``."""
     return f"{os.getpid()}_{_host()}"
 
 
 def _host() -> str:
-    """This host in letters, digits and underscores."""
+    """Name this host in letters, digits and underscores."""
     return re.sub(r"\W", "_", socket.gethostname())
 
 
@@ -100,7 +100,10 @@ def remove_leftovers(folder: Path, pattern: str) -> None:
 
 
 def birth(pid: int) -> str | None:
-    """Start time of a process in clock ticks since boot, where the system tells; guards against a reused pid."""
+    """Return the start time of a process in clock ticks since boot, where the system tells.
+
+    It guards against a reused pid.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -108,7 +111,7 @@ def birth(pid: int) -> str | None:
 
 
 def alive(pid: int, born: str | None = None) -> bool:
-    """Whether the process ``pid`` of this host runs, and is the one that was ``born`` then."""
+    """Tell whether the process ``pid`` of this host runs, and is the one that was ``born`` then."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -120,7 +123,7 @@ def alive(pid: int, born: str | None = None) -> bool:
 
 
 def read_sealed(path: Path) -> str:
-    """Text of a packed file.
+    """Read the text of a packed file.
 
     Raises:
         UserError: Its seal is missing or broken.
@@ -150,7 +153,7 @@ def write_sealed(path: Path, text: str) -> None:
 
 
 def _line(path: Path, content: bytes) -> str:
-    """What ``sha256sum`` says of a file."""
+    """Return what ``sha256sum`` says of a file."""
     return f"{hashlib.sha256(content).hexdigest()}  {path.name}"
 
 

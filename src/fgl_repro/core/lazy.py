@@ -17,7 +17,7 @@ class _Lazy:
 
 
 def lazy(name: str) -> Any:
-    """The module called ``name``, imported when the first of its attributes is asked for."""
+    """Return the module called ``name``, imported when the first of its attributes is asked for."""
     return _Lazy(name)
 
 

@@ -15,7 +15,7 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def begin(device: torch.device) -> float:
-    """Forget the peak of earlier runs and give back what they have freed; megabytes that are taken all the same.
+    """Forget the peak of earlier runs and give back what they have freed; return the megabytes still taken.
 
     Where the system can do neither (no Linux), the peak stays that of all runs which the process has made.
     """
@@ -33,14 +33,14 @@ def begin(device: torch.device) -> float:
 
 
 def peak(device: torch.device) -> float:
-    """The most megabytes since :func:`begin`: of the GPU's allocator, or of this process."""
+    """Return the most megabytes since :func:`begin`: of the GPU's allocator, or of this process."""
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
     return _of_process("VmHWM")
 
 
 def _of_process(name: str) -> float:
-    """A line of the process's status; elsewhere than on Linux the peak, which is all that is known."""
+    """Read a line of the process's status; elsewhere than on Linux the peak, which is all that is known."""
     if _STATUS.exists():
         found = re.search(rf"^{name}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
         if found:

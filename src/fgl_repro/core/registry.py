@@ -27,7 +27,9 @@ PACKAGES = {
 
 @cache
 def options(axis: str) -> dict[str, type[Any]]:
-    """Every option of an axis by its name: those of this package in the order of its modules, then announced ones.
+    """Find every option of an axis by its name.
+
+    Those of this package come in the order of its modules, then announced ones.
 
     Raises:
         UserError: A module cannot be imported; or what another package announces cannot, is no option of that axis, or
@@ -79,7 +81,7 @@ def _is_option(item: object, axis: str) -> bool:
 
 
 def option(axis: str, name: str) -> type[Any]:
-    """The class called ``name``.
+    """Return the class called ``name``.
 
     Raises:
         UserError: There is none; the message lists those there are.
@@ -91,7 +93,9 @@ def option(axis: str, name: str) -> type[Any]:
 
 
 def find(package: str, name: str, attribute: str, option: str) -> Any:
-    """``attribute`` of the module ``name`` in a package; modules without it are helpers and cannot be asked for.
+    """Return ``attribute`` of the module ``name`` in a package.
+
+    Modules without it are helpers and cannot be asked for.
 
     Raises:
         UserError: No such module has it; the message says so of the ``option`` that the name came from.
@@ -102,7 +106,7 @@ def find(package: str, name: str, attribute: str, option: str) -> Any:
 
 
 def having(package: str, attribute: str) -> list[str]:
-    """Names of the modules of a package that have ``attribute``."""
+    """Name the modules of a package that have ``attribute``."""
     return sorted(name for name in _modules(package) if hasattr(import_module(f"{package}.{name}"), attribute))
 
 

@@ -18,12 +18,15 @@ from fgl_repro.core.errors import UserError
 
 
 def how(default: Any) -> Any:
-    """A field that says how to run or report, never what is computed; left out of the identity."""
+    """Make a field that says how to run or report, never what is computed; it is left out of the identity."""
     return field(default=default, metadata={"science": False})
 
 
 def added(default: Any) -> Any:
-    """A field that came later: left out of the identity at its default, so that older records keep their keys."""
+    """Make a field that came later.
+
+    It is left out of the identity at its default, so that older records keep their keys.
+    """
     return field(default=default, metadata={"added": True})
 
 
@@ -69,11 +72,11 @@ class Axis:
 
     @classmethod
     def constants(cls) -> dict[str, Any]:
-        """What the identity has beside the fields."""
+        """Return what the identity has beside the fields."""
         return {**cls.recorded, **({"revision": cls.revision} if cls.revision else {})}
 
     def identity(self) -> dict[str, Any]:
-        """The part of a run's key as plain JSON types, without what cannot change a number."""
+        """Return the part of a run's key as plain JSON types, without what cannot change a number."""
         out = self.constants()
         for f in fields(self):
             value = getattr(self, f.name)
@@ -83,12 +86,12 @@ class Axis:
 
     @classmethod
     def changed(cls, identity: Mapping[str, Any]) -> list[str]:
-        """Constants of an identity that are others now, its revision above all, as ``revision 1``."""
+        """List constants of an identity that are others now, its revision above all, as ``revision 1``."""
         return [f"{k} {identity.get(k)}" for k, value in cls.constants().items() if identity.get(k) != value]
 
     @classmethod
     def from_identity(cls, identity: Mapping[str, Any]) -> Self:
-        """What has this identity, with today's defaults for all that is not science.
+        """Build what has this identity, with today's defaults for all that is not science.
 
         Raises:
             UserError: This version has other fields or another revision.
@@ -119,7 +122,7 @@ class Option(Axis):
 
 
 def unknown(dotted: str, owner: type) -> str:
-    """The sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
+    """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
     parent = dotted.rpartition(".")[0]
     keys = ", ".join(f.name for f in fields(owner))
     return f"{dotted} does not exist: {f'the keys of {parent} are' if parent else 'choose from'} {keys or 'none'}."
@@ -132,9 +135,10 @@ def _node(owner: type) -> DictConfig:
 
 
 def converted(owner: type, name: str, value: Any) -> Any:
-    """``value`` as the type of a field, by the rules of a Hydra command line: ``2`` is a float, ``2.5`` no integer.
+    """Convert ``value`` to the type of a field by the rules of a Hydra command line.
 
-    OmegaConf refuses the numbers of NumPy, which count here as the Python values that they hold.
+    ``2`` is a float, ``2.5`` no integer. OmegaConf refuses the numbers of NumPy, which count here as the Python values
+    that they hold.
     """
     value = _without_numpy(value)
     if isinstance(value, str | int | float):
@@ -145,7 +149,7 @@ def converted(owner: type, name: str, value: Any) -> Any:
 
 
 def _without_numpy(value: Any) -> Any:
-    """``value`` where NumPy's scalars and arrays, also those in lists and dictionaries, have become Python's values."""
+    """Turn NumPy's scalars and arrays in ``value``, also those in lists and dictionaries, into Python's values."""
     if isinstance(value, dict):
         return {_without_numpy(name): _without_numpy(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def stream_seed(name: str, seed: int) -> int:
-    """63-bit seed of the stream ``name`` (``split``, ``init``, ``dropout``, ...) for run seed ``seed``."""
+    """Return the 63-bit seed of the stream ``name`` (``split``, ``init``, ``dropout``, ...) for run seed ``seed``."""
     digest = hashlib.sha256(f"{name}/{seed}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def numpy_rng(name: str, seed: int) -> np.random.Generator:
-    """NumPy generator of the named stream."""
+    """Make the NumPy generator of the named stream."""
     return np.random.default_rng(stream_seed(name, seed))
 
 
 def torch_rng(name: str, seed: int, device: str = "cpu") -> Generator:
-    """Torch generator of the named stream on ``device``."""
+    """Make the torch generator of the named stream on ``device``."""
     return torch.Generator(device=device).manual_seed(stream_seed(name, seed))

@@ -14,7 +14,9 @@ __all__ = ["COMPONENTS", "FEATURES", "NAMES", "Facts", "facts", "load"]
 
 
 def load(name: str, cache: Path, features: str | None = None, component: str | None = None) -> Graph:
-    """The graph of data set ``name`` in one of its forms; what has further fields that are set is loaded by itself.
+    """Load the graph of data set ``name`` in one of its forms.
+
+    What has further fields that are set is loaded by itself.
 
     Args:
         name: Of ``NAMES``, or of a package of one's own.

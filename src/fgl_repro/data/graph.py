@@ -65,7 +65,7 @@ class Graph:
         return array_hash(*parts)
 
     def subgraph(self, nodes: np.ndarray) -> Graph:
-        """Induced subgraph on ``nodes`` (int64, ascending), relabelled in that order."""
+        """Return the induced subgraph on ``nodes`` (int64, ascending), relabelled in that order."""
         return Graph(
             name=self.name,
             features=self.features[nodes],
@@ -77,14 +77,14 @@ class Graph:
 
 
 def induced(adjacency: sp.csr_matrix, nodes: np.ndarray) -> sp.csr_matrix:
-    """Rows and columns ``nodes`` of ``adjacency``, neighbour lists ascending."""
+    """Cut rows and columns ``nodes`` out of ``adjacency``, neighbour lists ascending."""
     sub = sp.csr_matrix(adjacency[nodes][:, nodes])
     sub.sort_indices()
     return sub
 
 
 def array_hash(*arrays: np.ndarray) -> str:
-    """SHA-256 hex digest over the raw bytes of ``arrays``."""
+    """Return the SHA-256 hex digest over the raw bytes of ``arrays``."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)

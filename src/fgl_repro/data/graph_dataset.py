@@ -84,7 +84,7 @@ class GraphDataset(Dataset):
         return found
 
     def _tools(self) -> str:
-        """The versions that the published graphs were made with, and those at hand."""
+        """Name the versions that the published graphs were made with, and those at hand."""
         pairs = [f"{name} {old} (here {version(name)})" for name, old in self.made_with.items()]
         return f", which were made with {', '.join(pairs)}" if pairs else ""
 
@@ -97,7 +97,7 @@ class GraphDataset(Dataset):
 
 
 def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
-    """Where each graph begins, int64 ``[N + 1]``, and the links of all graphs laid end to end.
+    """Return where each graph begins, int64 ``[N + 1]``, and the links of all graphs laid end to end.
 
     Args:
         sizes: Nodes of each graph, ``[N]``.
@@ -131,7 +131,7 @@ def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> t
 
 
 def of_pyg(name: str, given: Sequence[Any]) -> GraphSet:
-    """PyG ``Data`` of graphs as one set, sorted by environment and else in their order.
+    """Put PyG ``Data`` of graphs together as one set, sorted by environment and else in their order.
 
     A graph has ``x``; ``edge_index``, of which each link is taken in both directions and once, and none from a node to
     itself; ``y``, a class as a whole number from 0 or a number to predict as a float; and an ``environment`` from 0,
@@ -172,7 +172,7 @@ def of_pyg(name: str, given: Sequence[Any]) -> GraphSet:
 
 
 def _number(name: str, number: int, graph: Any, what: str, default: int | None = None) -> Any:
-    """The one number that a graph has as ``y`` or ``environment``."""
+    """Read the one number that a graph has as ``y`` or ``environment``."""
     value = getattr(graph, what, None)
     found = np.asarray(default if value is None else value)
     if found.size != 1 or found.dtype.kind not in ("iubf" if what == "y" else "iub"):
@@ -182,7 +182,7 @@ def _number(name: str, number: int, graph: Any, what: str, default: int | None =
 
 
 def _inside(name: str, number: int, graph: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Features ``[n, d]`` of a graph, and its links in both directions, sorted and once, ``[2, e]``."""
+    """Return features ``[n, d]`` of a graph, and its links in both directions, sorted and once, ``[2, e]``."""
     if graph.x is None or graph.edge_index is None:
         raise UserError(f"graph {number} of {name} must have x [nodes, features] and edge_index [2, links].")
     what = f"graph {number} of {name}"

@@ -60,7 +60,7 @@ class GraphSet(Graph):
         bonds: np.ndarray | None = None,
         bond_fields: tuple[int, ...] = (),
     ) -> GraphSet:
-        """The data set of these graphs, with ``labels`` or with ``targets``.
+        """Build the data set of these graphs, with ``labels`` or with ``targets``.
 
         Raises:
             UserError: There is neither; or they or the environments are not one a graph; or these do not ascend.
@@ -115,7 +115,7 @@ class GraphSet(Graph):
 
 
 def _whole(name: str, what: str, values: np.ndarray, count: int) -> np.ndarray:
-    """A whole number for each graph, int64 ``[N]``; UserError if ``values`` are something else."""
+    """Return a whole number for each graph, int64 ``[N]``; UserError if ``values`` are something else."""
     found = np.asarray(values)
     if count < 1 or found.shape != (count,) or found.dtype.kind not in "iub":
         raise UserError(f"{what} of {name} must be a whole number for each graph, of which there are {count}.")

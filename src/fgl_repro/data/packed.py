@@ -11,7 +11,7 @@ from fgl_repro.data.graphset import GraphSet
 
 
 def pack(graphs: GraphSet) -> dict[str, np.ndarray]:
-    """Arrays from which :func:`unpack` makes ``graphs`` again; what it lacks is left out."""
+    """Make arrays from which :func:`unpack` makes ``graphs`` again; what it lacks is left out."""
     sizes, degrees = np.diff(graphs.ptr), np.diff(graphs.links.indptr)
     neighbours = graphs.links.indices - np.repeat(_starts(graphs.ptr), degrees)
     arrays: dict[str, np.ndarray] = {
@@ -38,7 +38,7 @@ def pack(graphs: GraphSet) -> dict[str, np.ndarray]:
 
 
 def unpack(name: str, arrays: Mapping[str, np.ndarray]) -> GraphSet:
-    """The data set called ``name`` of what :func:`pack` made of it."""
+    """Rebuild the data set called ``name`` from what :func:`pack` made of it."""
     ptr = _sums(arrays["sizes"], np.int64)
     nodes = int(ptr[-1])
     neighbours = np.repeat(_starts(ptr), arrays["degrees"])
@@ -71,17 +71,17 @@ def unpack(name: str, arrays: Mapping[str, np.ndarray]) -> GraphSet:
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """Whole numbers from 0, in the narrowest type that holds them."""
+    """Convert whole numbers from 0 to the narrowest type that holds them."""
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 def _starts(ptr: np.ndarray) -> np.ndarray:
-    """First node of the graph that each node belongs to, int32 ``[M]``."""
+    """Find the first node of the graph that each node belongs to, int32 ``[M]``."""
     return np.repeat(ptr[:-1].astype(np.int32), np.diff(ptr))
 
 
 def _blocks(fields: tuple[int, ...]) -> np.ndarray:
-    """First column of each category, int32 ``[F]``."""
+    """Find the first column of each category, int32 ``[F]``."""
     return np.concatenate([[0], np.cumsum(fields)[:-1]]).astype(np.int32)
 
 

@@ -9,7 +9,7 @@ from fgl_repro.data.graphset import GraphSet
 
 
 def parts(graph: Graph) -> list[dict[str, int | float]]:
-    """One line a part, by what its columns are called: counts as int, means and shares as float.
+    """Return a line for each part, by what its columns are called: counts as int, means and shares as float.
 
     A class of a graph has its nodes, their share and their mean degree. An environment of a set has its graphs, their
     mean nodes and edges, and the share of each class or, where a number is to be predicted, its mean.
@@ -18,7 +18,7 @@ def parts(graph: Graph) -> list[dict[str, int | float]]:
 
 
 def classes(graph: Graph) -> list[dict[str, int | float]]:
-    """A line for each class of a graph."""
+    """Return a line for each class of a graph."""
     counts = np.bincount(graph.labels, minlength=graph.num_classes)
     ends = np.bincount(graph.labels, np.diff(graph.adjacency.indptr), graph.num_classes)
     return [
@@ -28,7 +28,7 @@ def classes(graph: Graph) -> list[dict[str, int | float]]:
 
 
 def environments(graphs: GraphSet) -> list[dict[str, int | float]]:
-    """A line for each environment of a set of graphs."""
+    """Return a line for each environment of a set of graphs."""
     nodes = np.diff(graphs.ptr)
     edges = np.diff(graphs.links.indptr[graphs.ptr]) / 2
     found: list[dict[str, int | float]] = []

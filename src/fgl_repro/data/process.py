@@ -25,7 +25,10 @@ _NO_GRAPH = (AttributeError, LookupError, TypeError, ValueError, UserError)
 
 
 def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:
-    """What tells a graph's largest component from the published one; its sizes alone where no fingerprint is known."""
+    """Tell in what a graph's largest component differs from the published one.
+
+    Where no fingerprint is known, its sizes alone tell.
+    """
     expected = known.fingerprint.get("raw")
     if expected is not None:
         same = graph.fingerprint == expected
@@ -43,7 +46,7 @@ def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:
 
 
 def whole_graph(name: str, raw: RawGraph) -> Graph:
-    """Undirected graph without self-loops, every node of the files in it."""
+    """Build the undirected graph without self-loops, every node of the files in it."""
     n = raw.labels.shape[0]
     source, target = raw.edges[:, raw.edges[0] != raw.edges[1]]
     directed = sp.csr_matrix((np.ones(source.shape[0], dtype=np.float32), (source, target)), shape=(n, n))
@@ -53,7 +56,7 @@ def whole_graph(name: str, raw: RawGraph) -> Graph:
 
 
 def largest_component(whole: Graph) -> Graph:
-    """The part of a graph that is its largest connected component, nodes in ascending raw id."""
+    """Cut out the part of a graph that is its largest connected component, nodes in ascending raw id."""
     _, component = connected_components(whole.adjacency, directed=False)
     nodes = np.flatnonzero(component == np.bincount(component).argmax())
     part = whole.subgraph(nodes)
@@ -61,14 +64,15 @@ def largest_component(whole: Graph) -> Graph:
 
 
 def featured(whole: Graph) -> Graph:
-    """A graph without the nodes whose features are all zero."""
+    """Return a graph without the nodes whose features are all zero."""
     return whole.subgraph(np.flatnonzero(np.diff(whole.features.indptr)))
 
 
 def row_normalised(graph: Graph) -> Graph:
-    """FED-PUB's normalisation: ``x <- (x - min x) / max(1, sum_j x_ij)``, the minimum taken over the whole matrix.
+    """Normalise features as FED-PUB does: ``x <- (x - min x) / max(1, sum_j x_ij)``.
 
-    Sums are taken in float64, so that the result does not hang on the order of summation.
+    The minimum is taken over the whole matrix. Sums are taken in float64, so that the result does not hang on the order
+    of summation.
     """
     x = graph.features
     full = x.nnz == x.shape[0] * x.shape[1]
@@ -102,7 +106,7 @@ def write_cache(path: Path, graph: Graph) -> None:
 
 
 def read_cache(path: Path, name: str) -> Graph | None:
-    """Cached graph, or None if the file is missing, truncated or damaged (the archive's CRC-32)."""
+    """Read a cached graph, or None if the file is missing, truncated or damaged (the archive's CRC-32)."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = dict(stored)
@@ -126,7 +130,10 @@ def read_cache(path: Path, name: str) -> Graph | None:
 
 
 def _canonical(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """The one CSR form of a matrix: float32, 32-bit indices, ascending, no duplicates, no stored zeros."""
+    """Bring a matrix into its one CSR form.
+
+    That is float32, 32-bit indices, ascending, no duplicates, no stored zeros.
+    """
     result = sp.csr_matrix(matrix, dtype=np.float32, copy=True)
     result.sum_duplicates()
     result.eliminate_zeros()

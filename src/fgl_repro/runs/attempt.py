@@ -93,7 +93,7 @@ def attempt(
 
 
 def _prepared(execute: str, threads: int) -> Callable[..., Any]:
-    """The function named ``module:function``, with the libraries below it told how many threads to use."""
+    """Find the function named ``module:function``, and tell the libraries below it how many threads to use."""
     if "torch" not in sys.modules:  # read once, when the libraries load
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(threads)
@@ -104,7 +104,7 @@ def _prepared(execute: str, threads: int) -> Callable[..., Any]:
 
 
 def _validated(record: Record, key: str) -> Record:
-    """A fresh record, if it can be read back; nothing is written that would count as damaged."""
+    """Return a fresh record, if it can be read back; nothing is written that would count as damaged."""
     try:
         Record.from_json(json.loads(json.dumps(record.as_json(), allow_nan=False)))
     except (UserError, ValueError) as error:
@@ -115,7 +115,7 @@ def _validated(record: Record, key: str) -> Record:
 
 
 def _ended(error: Exception) -> dict[str, str]:
-    """What is noted of a run that did not finish."""
+    """Tell what is noted of a run that did not finish."""
     if isinstance(error, DivergenceError):
         return {"status": DIVERGED, "error": sentence(error)}
     return {"status": "oom" if out_of_memory(error) else "failed", "error": traceback.format_exc()}

@@ -58,7 +58,7 @@ class _Holder(NamedTuple):
 
 
 def _holder(path: Path) -> _Holder | None:
-    """Who wrote a claim; None if it is gone or does not say."""
+    """Read who wrote a claim; None if it is gone or does not say."""
     try:
         content = json.loads(path.read_bytes())
         found = _Holder(int(content["pid"]), str(content["host"]), content.get("birth"))
@@ -68,7 +68,10 @@ def _holder(path: Path) -> _Holder | None:
 
 
 def is_stale(path: Path) -> bool:
-    """Whether the holder is gone: dead on this host, silent for a quarter of an hour on another, or never named."""
+    """Tell whether the holder is gone.
+
+    It is then dead on this host, silent for a quarter of an hour on another, or was never named.
+    """
     try:
         age = abs(_now(path.parent) - path.stat().st_mtime)  # a future time is a clock that was set back
     except FileNotFoundError:
@@ -80,12 +83,12 @@ def is_stale(path: Path) -> bool:
 
 
 def is_garbage(path: Path) -> bool:
-    """Whether a claim does not say who holds it, and is too old to be one that is being written."""
+    """Tell whether a claim does not say who holds it, and is too old to be one that is being written."""
     return _holder(path) is None and is_stale(path)
 
 
 def _now(folder: Path) -> float:
-    """Time by the clock that stamps the claims: on a shared disk it is not ours."""
+    """Read the time by the clock that stamps the claims: on a shared disk it is not ours."""
     try:
         (folder / LOCK).touch()
         return (folder / LOCK).stat().st_mtime

@@ -17,7 +17,7 @@ Columns = dict[str, list[float | None]]
 
 
 def read_packed(path: Path) -> dict[str, Columns]:
-    """Curves of a packed file by key; none when it does not exist.
+    """Read the curves of a packed file by key; none when it does not exist.
 
     Raises:
         UserError: The file is damaged.

@@ -25,12 +25,12 @@ Published = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
 
 
 def default_records() -> Path:
-    """Where records lie unless somebody says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
+    """Tell where records lie unless somebody says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
     return folder_of("FGL_RECORDS", RECORDS)
 
 
 def named(folder: str | Path, *, there: bool = False) -> Path:
-    """A folder by its name. An empty one would be the current folder; nothing lies below a file.
+    """Return a folder by its name. An empty one would be the current folder; nothing lies below a file.
 
     Args:
         there: Whether it must be there already, as one that is only read must be.
@@ -81,24 +81,30 @@ class RunFolders:
         return sorted(path.parent.name for path in self.results.glob("*/runs.csv"))
 
     def packed(self, paper: str) -> tuple[Path, Path, Path]:
-        """The committed runs of a paper, their curves, and those that diverged."""
+        """Name the files of the committed runs of a paper, of their curves, and of those that diverged."""
         folder = self.results / paper
         return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
 
     def archive(self, paper: str, *, lenient: bool = False) -> Archive:
-        """What was run here, over what was published of the paper; a paper of one's own rests on all papers' runs."""
+        """Return what was run here, over what was published of the paper.
+
+        A paper of one's own rests on all papers' runs.
+        """
         if paper not in self.papers:
             return self.archive_of_all(lenient=lenient)
         runs, rounds, diverged = self.published(paper)
         return Archive(self.store, runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
 
     def packed_alone(self, paper: str) -> Archive:
-        """What was published and nothing else: a run that ends while pages are written is on none of them."""
+        """Return what was published and nothing else.
+
+        A run that ends while pages are written is on none of them.
+        """
         runs, rounds, diverged = self.published(paper)
         return Archive(RecordStore(self.results / paper), runs, rounds, took=runs.took, diverged=diverged)
 
     def archive_of_all(self, *, lenient: bool = True) -> Archive:
-        """What was run here, over what was published of any paper."""
+        """Return what was run here, over what was published of any paper."""
         every = [self.published(paper) for paper in self.papers]
         runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
         return Archive(
@@ -111,17 +117,17 @@ class RunFolders:
         )
 
     def everything_published(self) -> dict[str, Packed]:
-        """The published runs of every paper."""
+        """Read the published runs of every paper."""
         return {paper: self.published(paper)[0] for paper in self.papers}
 
     def published(self, paper: str) -> Published:
-        """What is published of a paper; read again when a file changes."""
+        """Read what is published of a paper; it is read again when a file changes."""
         files = self.packed(paper)
         states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
         return _read(*files, *states)
 
     def find(self, key: str) -> Record:
-        """The one run whose key begins with ``key``: as it was recorded here or, where it was not, published.
+        """Find the one run whose key begins with ``key``: as it was recorded here or, where it was not, published.
 
         Raises:
             UserError: There is none, or more than one: the sentence names them.
@@ -159,5 +165,5 @@ def _label(record: Record | None) -> str:
 
 @lru_cache
 def _read(runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None) -> Published:
-    """Packed files; the further arguments have them read again once one has changed."""
+    """Read packed files; the further arguments have them read again once one has changed."""
     return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)

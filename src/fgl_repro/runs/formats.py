@@ -16,7 +16,7 @@ READ = (1, 2, FORMAT)
 
 
 def brought_up(record: dict[str, Any]) -> dict[str, Any]:
-    """A whole record, of which nothing is validated yet, with the download that its format left out.
+    """Complete a record, of which nothing is validated yet, with the download that its format left out.
 
     Its size is that of one round's upload if the run's downloads are as large as its uploads, field by field: all
     messages of a run are alike then, the server's first one among them. Where they are not, nothing tells the size, and

@@ -22,7 +22,7 @@ SENT = ("phase", "direction", "field", "bytes")
 
 
 def scores(record: Record, source: str) -> list[dict[str, Any]]:
-    """A line for each probe and round.
+    """Return a line for each probe and round.
 
     Args:
         source: Where the record is from.
@@ -45,7 +45,7 @@ def scores(record: Record, source: str) -> list[dict[str, Any]]:
 
 
 def clients(record: Record) -> list[dict[str, Any]]:
-    """A line for each probe, round and client."""
+    """Return a line for each probe, round and client."""
     return [
         {"probe": probe, "selection": at, "client": k, "accuracy": accuracy, "rows": rows}
         for probe, at, found in _measured(record)
@@ -54,7 +54,7 @@ def clients(record: Record) -> list[dict[str, Any]]:
 
 
 def sent(record: Record) -> list[dict[str, Any]]:
-    """A line for each phase, direction and field of a message."""
+    """Return a line for each phase, direction and field of a message."""
     return [
         {"phase": phase, "direction": direction, "field": name, "bytes": count}
         for phase, directions in record.bytes.items()

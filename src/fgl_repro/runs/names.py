@@ -9,24 +9,27 @@ from fgl_repro.runs.progress import features
 
 
 def row_of(identity: Mapping[str, Any]) -> str:
-    """Its method, with the variant where there are some: ``fedpub-release``."""
+    """Return the method of a run, with the variant where there are some: ``fedpub-release``."""
     name, variant = identity["method"]["name"], identity["method"].get("variant")
     return f"{name}-{variant}" if variant else str(name)
 
 
 def label(identity: Mapping[str, Any], options: str = "") -> str:
-    """A run in a few words: ``fedpub-release cora K=3 closed_set seed=0``; ``options`` stand in place of the world."""
+    """Name a run in a few words: ``fedpub-release cora K=3 closed_set seed=0``.
+
+    ``options`` stand in place of the world.
+    """
     dataset, world, _, clients = features(identity)
     return f"{row_of(identity)} {dataset} K={clients} {options or world} seed={identity['seed']}"
 
 
 def brief(identity: Mapping[str, Any]) -> str:
-    """A run in fewer words, for a bar: ``fedpub-release cora 3c s0``."""
+    """Name a run in fewer words, for a bar: ``fedpub-release cora 3c s0``."""
     dataset, _, _, clients = features(identity)
     return f"{row_of(identity)} {dataset} {clients}c s{identity['seed']}"
 
 
 def mirror_name(identity: Mapping[str, Any], key: str) -> str:
-    """A run at W&B: ``fedpub-cora-3c-closed_set-s0-012345``, as published runs are called there."""
+    """Name a run at W&B: ``fedpub-cora-3c-closed_set-s0-012345``, as published runs are called there."""
     dataset, world, method, clients = features(identity)
     return f"{method}-{dataset}-{clients}c-{world}-s{identity['seed']}-{key[:6]}"

@@ -21,7 +21,7 @@ from fgl_repro.runs.sweep import run_all
 def obtain(
     config: Config, store: RecordStore, live: bool = True, slot: int = 0, execute: str = EXECUTE
 ) -> tuple[Record, bool]:
-    """The record of ``config``, computed only if it is missing; and whether it had to be computed.
+    """Return the record of ``config``, computed only if it is missing; and whether it had to be computed.
 
     Args:
         live: Log to W&B while the run goes on; otherwise only the record is written and can be pushed later.
@@ -73,7 +73,7 @@ def _compute(config: Config, folders: RunFolders) -> None:
 
 
 def _missing(config: Config, known: Archive) -> bool:
-    """Whether a run is to be done: it is neither recorded nor published, or it is forced."""
+    """Tell whether a run is to be done: it is neither recorded nor published, or it is forced."""
     return config.runtime.force or not known.enough(key_of(config), config.runtime.curves)
 
 

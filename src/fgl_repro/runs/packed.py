@@ -80,7 +80,7 @@ class Packed(_Sealed[Record]):
         super().__init__(path, Record)
 
     def took(self) -> Iterator[tuple[dict[str, Any], float]]:
-        """Science and seconds of every run on a CPU; a run is not validated for this while it has them.
+        """Yield science and seconds of every run on a CPU; a run is not validated for this while it has them.
 
         Raises:
             UserError: A run lacks them, or what costs need to know of it.
@@ -106,7 +106,7 @@ class PackedDiverged(_Sealed[Note]):
 
 
 def check(results: Path) -> list[str]:
-    """One sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
+    """Write a sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
     sentences = []
     for path in sorted(results.glob("*/*.csv")):
         try:
@@ -122,7 +122,7 @@ def check(results: Path) -> list[str]:
 
 
 def _which(note: Note) -> dict[str, Any]:
-    """What says which run it was."""
+    """Return what says which run it was."""
     config = note.config
     protocol, method = config["protocol"], config["method"]
     return {
@@ -169,7 +169,7 @@ def pack(records: Iterable[Record], path: Path, dropped: Collection[str] = ()) -
 
 
 def differing(records: Iterable[Record], held: Mapping[str, Record]) -> list[Record]:
-    """The runs that ``held`` has with other numbers, or another selected round, under the same key."""
+    """Find the runs that ``held`` has with other numbers, or another selected round, under the same key."""
     known = ((record, held[record.key]) for record in records if record.key in held)
     return [new for new, old in known if (new.metrics, new.selection) != (old.metrics, old.selection)]
 

@@ -20,7 +20,7 @@ EVERY = 30.0
 
 
 def features(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
-    """What the duration of a run depends on most: data set, world, method, clients."""
+    """Return what the duration of a run depends on most: data set, world, method, clients."""
     return (
         identity["dataset"]["name"],
         identity["setting"]["world"],
@@ -30,7 +30,7 @@ def features(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
 
 
 def guess(dataset: str) -> float:
-    """Seconds of a run, guessed from the size of its data set: its nodes, edges and features.
+    """Guess the seconds of a run from the size of its data set: its nodes, edges and features.
 
     The formula fits the mean of the published runs of each of 13 data sets, from Cora's 19 seconds to 860, within a
     factor of two.
@@ -50,7 +50,11 @@ class Costs:
     """
 
     def __init__(self, known: Iterable[tuple[Mapping[str, Any], float]] = ()) -> None:
-        """Args: known: science config and seconds of runs."""
+        """Learn from the runs that are known.
+
+        Args:
+            known: Science config and seconds of runs.
+        """
         self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
         for identity, seconds in known:
             self.learn(identity, seconds)
@@ -61,12 +65,15 @@ class Costs:
             self._seen[key].append(seconds)
 
     def seconds(self, identity: Mapping[str, Any]) -> float:
-        """Expected seconds of a run with this science config."""
+        """Return the expected seconds of a run with this science config."""
         found = self._mean(self._keys(identity))
         return guess(identity["dataset"]["name"]) if found is None else found
 
     def of_like(self, identity: Mapping[str, Any]) -> float | None:
-        """Mean seconds of runs of this data set, world, method, variant and number of clients; None where none ran."""
+        """Return the mean seconds of runs of this data set, world, method, variant and number of clients.
+
+        It is None where none ran.
+        """
         return self._mean(self._keys(identity)[:2])
 
     def _mean(self, keys: Iterable[tuple[Any, ...]]) -> float | None:
@@ -94,12 +101,17 @@ class Progress:
         self._bar = tqdm(total=total, bar_format=shape, leave=False, dynamic_ncols=True, disable=hidden)
 
     def advance(self) -> None:
-        """One run more is done, failed or found finished elsewhere."""
+        """Count one run more as done, failed or found finished elsewhere."""
         self._done += 1
         self._bar.update(1)
 
     def tick(self, current: str, left: float) -> None:
-        """Args: current: what runs now; left: expected seconds until the end."""
+        """Show what runs, and the time left.
+
+        Args:
+            current: What runs now.
+            left: Expected seconds until the end.
+        """
         ahead = str(timedelta(seconds=round(left)))
         if not self._bar.disable:
             self._bar.set_description_str(f"{ahead} left: {current}")
@@ -123,7 +135,14 @@ class RunProgress:
         self._last = time.monotonic()
 
     def report(self, phase: str, number: int, total: int, values: Mapping[str, float]) -> None:
-        """Args: phase: its name; number: of the round, from 0; total: rounds there may be; values: its curves."""
+        """Show how far the run is.
+
+        Args:
+            phase: Its name.
+            number: Of the round, from 0.
+            total: Rounds there may be.
+            values: Its curves.
+        """
         curves = {curve[:10]: f"{value:.3f}" for curve, value in [*values.items()][:2]}
         if self._bar.disable:
             self._say(f"{phase} {number + 1}/{total}", curves)

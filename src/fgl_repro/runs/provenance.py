@@ -26,7 +26,7 @@ PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of this package, of Python and of the packages that can change a number."""
+    """Collect the versions of this package, of Python and of the packages that can change a number."""
     found = {"fgl_repro": __version__, "python": platform.python_version(), "cpu": _cpu()}
     for name in PACKAGES:
         try:
@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 
 def gpu_of(device: Device, deterministic: bool) -> dict[str, str]:
-    """The GPU's name, its CUDA and whether sums were asked to have one order, as further versions.
+    """Return the GPU's name, its CUDA and whether sums were asked to have one order, as further versions.
 
     Nothing for a CPU, where sums always have one.
     """
@@ -48,15 +48,16 @@ def gpu_of(device: Device, deterministic: bool) -> dict[str, str]:
 
 
 def text_of(config: Config) -> str:
-    """Digest, 12 hex digits, of the files that the run's options are written in, those of their bases among them.
+    """Return a digest, 12 hex digits, of the files that the run's options are written in.
 
-    Whoever edits a method and forgets its ``revision`` is told so by it. Options of a notebook have no file.
+    Those of their bases are among them. Whoever edits a method and forgets its ``revision`` is told so by the digest.
+    Options of a notebook have no file.
     """
     return _text(frozenset(kind.__module__ for axis in AXES for kind in type(getattr(config, axis)).__mro__))
 
 
 def edited(record: Record, config: Config) -> bool:
-    """Whether the files of a run's options have changed since it was recorded, as far as the record tells."""
+    """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
     return record.versions.get("options") not in (None, text_of(config))
 
 
@@ -67,7 +68,7 @@ def _text(modules: frozenset[str]) -> str:
 
 
 def _files(module: str) -> Iterable[Path]:
-    """The file of an option's module; of an option that is a package, as ``methods.opfgl``, all its files."""
+    """Find the file of an option's module; of an option that is a package, as ``methods.opfgl``, all its files."""
     home = next((each for each in HOMES.values() if module.startswith(f"{each}.")), "")
     file = getattr(sys.modules[module], "__file__", None)
     if file is None or (module.startswith(__package__.partition(".")[0] + ".") and not home):
@@ -77,7 +78,10 @@ def _files(module: str) -> Iterable[Path]:
 
 
 def _cpu() -> str:
-    """The processor: another may round differently. A virtual machine may hide its name, not its family."""
+    """Name the processor: another may round differently.
+
+    A virtual machine may hide its name, not its family.
+    """
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
@@ -91,7 +95,7 @@ def _cpu() -> str:
 
 @cache
 def git_state() -> dict[str, Any]:
-    """Commit of the source tree and whether tracked files differ from it; None outside a checkout."""
+    """Return the commit of the source tree and whether tracked files differ from it; None outside a checkout."""
     here = Path(__file__).parents[1]
 
     def git(*args: str) -> str | None:
@@ -107,7 +111,7 @@ def git_state() -> dict[str, Any]:
 
 
 def note_of(config: Config) -> Note:
-    """What is known of a run before it starts: who it is, and where it comes from."""
+    """Note what is known of a run before it starts: who it is, and where it comes from."""
     return Note(
         key=key_of(config),
         cell=cell_of(config),

@@ -78,7 +78,7 @@ class Measured(_Strict):
         return METRICS[self.metric or "accuracy"]
 
     def problems(self) -> Iterator[str]:
-        """What no measurement can give."""
+        """Yield what no measurement can give."""
         if self.metric not in (None, *METRICS):
             yield f"has metric {self.metric}, which is none of {', '.join(METRICS)}"
             return
@@ -142,7 +142,7 @@ class Note(_Strict):
 
     @classmethod
     def from_json(cls, content: object) -> Self:
-        """The note or record that ``as_json`` wrote.
+        """Read the note or record that ``as_json`` wrote.
 
         Raises:
             OtherVersionError: It is whole and has a format, or parts, that this version does not know.
@@ -179,7 +179,7 @@ class Note(_Strict):
         return TypeAdapter(cls)
 
     def problems(self) -> Iterator[str]:
-        """What cannot be true of a run, one clause each."""
+        """Yield what cannot be true of a run, one clause each."""
         if self.status not in ("failed", "oom", DIVERGED):
             yield f"its status is {self.status}"
         if self.status == DIVERGED:  # which counts for something
@@ -192,12 +192,12 @@ class Note(_Strict):
             yield "its cell is not the digest of its config without the seed"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON types, with the checksum: SHA-256 of all else."""
+        """Return plain JSON types, with the checksum: SHA-256 of all else."""
         content: dict[str, Any] = json.loads(json.dumps(asdict(self, dict_factory=_written)))
         return content | ({"checksum": digest(content)} if self.format > 1 else {})
 
     def changed(self, **parts: Any) -> Self:
-        """A copy with other ``parts``."""
+        """Return a copy with other ``parts``."""
         return replace(self, **parts)
 
 
@@ -237,7 +237,7 @@ class Record(Note):
     threads: int
 
     def at(self, probe: str, selection: str) -> Measured | None:
-        """What a probe gave at the ``best`` validation round or at the ``last``; None if there is no such probe.
+        """Return what a probe gave at the ``best`` validation round or at the ``last``; None without such a probe.
 
         Where clients were fine-tuned, both are what it gave after that.
         """
@@ -259,11 +259,11 @@ class Record(Note):
         return bool(self.config["protocol"].get("fine_tuning"))
 
     def fact(self, name: str) -> Any:
-        """What the method recorded under ``name``; None if nothing."""
+        """Return what the method recorded under ``name``; None if nothing."""
         return (self.facts or {}).get(name)
 
     def problems(self) -> Iterator[str]:
-        """What cannot be true of a finished run, one clause each."""
+        """Yield what cannot be true of a finished run, one clause each."""
         if self.status != "ok":
             yield f"its status is {self.status}"
         if not all(isinstance(self.config.get(axis), dict) for axis in AXES):
@@ -302,7 +302,7 @@ class Record(Note):
 
 
 def on_cpus(records: Iterable[Record]) -> Iterator[Record]:
-    """The runs whose seconds and megabytes can be averaged: those of a GPU are of another kind."""
+    """Pick the runs whose seconds and megabytes can be averaged: those of a GPU are of another kind."""
     return (record for record in records if not record.on_gpu)
 
 
@@ -311,7 +311,7 @@ def _written(parts: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _clause(first: ErrorDetails) -> str:
-    """What Pydantic found first, as the other problems are told."""
+    """Tell what Pydantic found first, as the other problems are told."""
     *above, name = [part for part in first["loc"] if isinstance(part, str)]
     if first["type"] == "missing":
         return f"{f'its {above[-1]}' if above else 'it'} has no {name}"

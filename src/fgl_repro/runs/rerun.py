@@ -24,7 +24,7 @@ RESULT = ("metrics", "selection", "bytes", "partition", "world", "data")
 
 
 def config_of(record: Record) -> Config:
-    """The config of a recorded run, with the threads it had and on the kind of device.
+    """Make the config of a recorded run, with the threads it had and on the kind of device.
 
     Raises:
         UserError: Today's code has another identity for it, so that it would be another run; or it was made on a GPU,
@@ -103,7 +103,7 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
 
 
 def same_cpu(recorded: str, here: str) -> bool:
-    """Whether two processors are the same as far as their names tell; older records lack family and model."""
+    """Tell whether two processors are the same as far as their names tell; older records lack family and model."""
     return bool(recorded) and (here == recorded or here.startswith(f"{recorded} (family "))
 
 
@@ -113,7 +113,7 @@ def _accuracies(record: Record) -> list[float]:
 
 
 def differences(old: Any, new: Any, path: str) -> list[str]:
-    """Where two JSON values differ, one line each."""
+    """Tell where two JSON values differ, one line each."""
     if isinstance(old, dict) and isinstance(new, dict):
         parts = [(f"{path}.{name}", old.get(name), new.get(name)) for name in {**old, **new}]
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

@@ -34,7 +34,7 @@ CurveValues = Mapping[str, Sequence[float | int | None]]
 
 
 def _read(path: Path, kind: type[Kind]) -> Kind:
-    """The note or record in ``path``.
+    """Read the note or record in ``path``.
 
     Raises:
         OtherVersionError: The file is whole, but another version wrote it.
@@ -56,7 +56,7 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
 
 
 def read_curves(path: Path) -> dict[str, list[float | None]]:
-    """Columns of a curves file, ``round`` among them; a gap is None. UserError if the file is damaged."""
+    """Read the columns of a curves file, ``round`` among them; a gap is None. UserError if the file is damaged."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             names, *rows = csv.reader(file)
@@ -79,25 +79,25 @@ class RecordStore:
         self._tidied = False
 
     def path(self, key: str) -> Path:
-        """Where the record of ``key`` is or would be."""
+        """Tell where the record of ``key`` is or would be."""
         return self._beside(key, "json")
 
     def _beside(self, key: str, suffix: str) -> Path:
         return self.folder / f"{key[:PREFIX]}.{suffix}"
 
     def load(self, key: str) -> Record | None:
-        """The finished run of ``key``, or None; UserError if the file is damaged."""
+        """Load the finished run of ``key``, or None; UserError if the file is damaged."""
         path = self.path(key)
         return _read(path, Record) if path.exists() else None
 
     def whole(self, key: str) -> Record | None:
-        """Like ``load``, but a record that is damaged or out of reach is as good as none."""
+        """Do as ``load``, but take a record that is damaged or out of reach for none."""
         with suppress(UserError, OSError):
             return self.load(key)
         return None
 
     def recover(self, key: str) -> Record | None:
-        """Like ``load``, but what is damaged is renamed to ``.corrupt`` with a warning, so that the run is repeated."""
+        """Do as ``load``, but rename what is damaged to ``.corrupt`` with a warning, so that the run is repeated."""
         found = None
         try:
             found = self.load(key)
@@ -112,7 +112,7 @@ class RecordStore:
         return found
 
     def load_failed(self, key: str) -> Note | None:
-        """Why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
+        """Load why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
         with suppress(UserError, FileNotFoundError):
             return _read(self._beside(key, "failed.json"), Note)
         return None
@@ -136,12 +136,12 @@ class RecordStore:
         return path
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
-        """Columns of the curves file; empty when there is none, UserError if it is damaged."""
+        """Read the columns of the curves file; empty when there is none, UserError if it is damaged."""
         path = self._beside(key, "curves.csv")
         return read_curves(path) if path.exists() else {}
 
     def enough(self, record: Record | None, curves: str = "validation") -> bool:
-        """Whether a run has been done: recorded, and with every probe in every round if ``curves`` is ``all``."""
+        """Tell whether a run is done: recorded, and with every probe in every round if ``curves`` is ``all``."""
         if record is None or curves != "all":
             return record is not None
         try:
@@ -150,13 +150,13 @@ class RecordStore:
             return False
 
     def files(self) -> list[Path]:
-        """Record files in order of name; temporary, failed and set-aside files are not among them."""
+        """List record files in order of name; temporary, failed and set-aside files are not among them."""
         if not self.folder.is_dir():
             return []
         return sorted(p for p in self.folder.glob("*.json") if p.name.count(".") == 1)
 
     def all(self, *, strict: bool = True) -> Iterator[Record]:
-        """Every finished run. Damaged files raise UserError, or are passed over when not ``strict``."""
+        """Read every finished run. Damaged files raise UserError, or are passed over when not ``strict``."""
         for path in self.files():
             try:
                 yield _read(path, Record)
@@ -170,7 +170,7 @@ class RecordStore:
         return Costs((run.config, run.seconds["total"]) for run in on_cpus(self.all(strict=False)))
 
     def check(self) -> list[str]:
-        """One sentence for every damaged record, note, curves file and claim; nothing is touched."""
+        """Write a sentence for every damaged record, note, curves file and claim; nothing is touched."""
         if not self.folder.is_dir():
             raise UserError(f"{self.folder} is no folder of records: nothing to check.")
         sentences, records = [], set(self.files())
@@ -189,7 +189,7 @@ class RecordStore:
         return sentences
 
     def find(self, prefix: str) -> Record:
-        """The one finished run whose key starts with ``prefix``; UserError for none, or more than one."""
+        """Find the one finished run whose key starts with ``prefix``; UserError for none, or more than one."""
         named = [p for p in self.files() if p.stem.startswith(prefix[:PREFIX])]
         found = [r for r in (_read(path, Record) for path in named) if r.key.startswith(prefix)]
         if len(found) == 1:
@@ -204,7 +204,7 @@ class RecordStore:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.folder))
 
     def claim(self, key: str) -> claims.Claim | None:
-        """The right to compute ``key`` (a context manager), or None while another living process holds it."""
+        """Take the right to compute ``key`` (a context manager); None while another living process holds it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self._tidied:
             remove_leftovers(self.folder, ".*.tmp")
@@ -212,7 +212,7 @@ class RecordStore:
         return claims.take(self._beside(key, "claim"))
 
     def is_claimed(self, key: str) -> bool:
-        """Whether a living process computes ``key``."""
+        """Tell whether a living process computes ``key``."""
         path = self._beside(key, "claim")
         return path.exists() and not claims.is_stale(path)
 
@@ -269,7 +269,7 @@ class Archive:
         self._local: set[str] = set()
 
     def load(self, key: str) -> Record | None:
-        """The finished run of ``key``, read once; records that appear later belong to a new archive."""
+        """Load the finished run of ``key`` once; records that appear later belong to a new archive."""
         if key not in self._seen:
             own = self._read(key)
             self._seen[key] = own or self._packed.get(key)
@@ -277,11 +277,11 @@ class Archive:
         return self._seen[key]
 
     def is_local(self, key: str) -> bool:
-        """Whether the run of ``key`` is recorded here, be it published, too."""
+        """Tell whether the run of ``key`` is recorded here, be it published, too."""
         return self.load(key) is not None and key in self._local
 
     def enough(self, key: str, curves: str = "validation") -> bool:
-        """Whether a run has been done here or published, with every probe in every round if ``curves`` is ``all``."""
+        """Tell whether a run was done here or published, with every probe in every round if ``curves`` is ``all``."""
         if curves != "all" and key in self._packed:
             return True
         record = self.load(key)
@@ -295,11 +295,11 @@ class Archive:
         return Costs((run.config, run.seconds["total"]) for run in on_cpus(self._packed.values()))
 
     def load_failed(self, key: str) -> Note | None:
-        """Why the last attempt at ``key`` here did not finish, or that a published one diverged; else None."""
+        """Load why the last attempt at ``key`` here did not finish, or that a published one diverged; else None."""
         return self._store.load_failed(key) or self._diverged.get(key)
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
-        """The run's curves; of one and the same run, here and published, those with more columns."""
+        """Return the run's curves; of one and the same run, here and published, those with more columns."""
         found = self.load(key)  # which sets damaged curves aside, if that is wanted
         own, other = self._store.curves(key), self._packed.get(key)
         if found is not None and other is not None and found.written != other.written:

@@ -9,7 +9,7 @@ NONE_STORED = "no stored membership for this graph"
 
 
 def summary(record: Record, focus: str) -> str:
-    """A finished run in a few lines; the probe that was asked for comes first."""
+    """Tell a finished run in a few lines; the probe that was asked for comes first."""
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
     named = names if record.tested else [*names, "validation"]
     width, columns = max(map(len, named)) + 2, _columns(record)
@@ -27,12 +27,15 @@ def summary(record: Record, focus: str) -> str:
 
 
 def has_other_parts(record: Record) -> bool:
-    """Whether its parts were to be published ones and had to be computed."""
+    """Tell whether its parts were to be published ones and had to be computed."""
     return NONE_STORED in record.partition.get("source", "")
 
 
 def _columns(record: Record) -> dict[str, tuple[str, int]]:
-    """Heading and width of the measurements that are told: of two rounds, or of the models after fine-tuning."""
+    """Return heading and width of the measurements that are told.
+
+    They are of two rounds, or of the models after fine-tuning.
+    """
     if record.fine_tuned:
         return {"best": (f"fine-tuned, each client's best check{' †' if record.tested else ''}", 44)}
     chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
@@ -40,7 +43,7 @@ def _columns(record: Record) -> dict[str, tuple[str, int]]:
 
 
 def _number(found: Measured) -> str:
-    """Percent, or an error as it is."""
+    """Write an accuracy in percent, or an error as it is."""
     if found.accuracy is None:
         return "-"
     return f"{found.kind.scale * found.accuracy:.{4 if found.kind.error else 2}f}"

@@ -38,7 +38,7 @@ class Summary:
         return not self.failed
 
     def sentences(self) -> list[str]:
-        """One line for each failed run (the first twenty)."""
+        """Write one line for each failed run (the first twenty)."""
         lines = [f"failed: {label}: {why}" for label, why in self.failed[:SHOWN]]
         if len(self.failed) > SHOWN:
             lines.append(f"failed: {len(self.failed) - SHOWN} more; every failed run left a .failed.json.")
@@ -46,7 +46,7 @@ class Summary:
 
 
 def jobs_of(configs: Iterable[Config]) -> list[Job]:
-    """One job a distinct key, small data sets first, the runs of one data set together (workers cache it).
+    """Make a job for each distinct key, small data sets first, the runs of one data set together (workers cache it).
 
     Where two configs have one key, the one that keeps all curves stands.
     """
@@ -102,7 +102,7 @@ def run_all(
 
 
 def _missing(job: Job, store: RecordStore) -> bool:
-    """Whether a run is to be done: no record is enough for it, or it is forced and no earlier record counts."""
+    """Tell whether a run is to be done: no record is enough for it, or it is forced and no earlier record counts."""
     return job.config.runtime.force or not store.enough(store.whole(job.key), job.config.runtime.curves)
 
 
@@ -147,7 +147,7 @@ class _Sweep:
         self._progress.advance()
 
     def _look_around(self) -> None:
-        """Runs that other shells held: recorded by now, free again, or still held."""
+        """See what became of runs that other shells held: recorded by now, free again, or still held."""
         if not self.foreign or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments of ``wandb.init`` that say which run it is.
+    """Make the keyword arguments of ``wandb.init`` that say which run it is.
 
     The id ends in the attempt because W&B never lets the id of a deleted run be used again.
     """
@@ -73,14 +73,14 @@ def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, An
 
 
 def provenance(record: Note) -> dict[str, Any]:
-    """Data, partition, world, versions and code of a run, as far as the record knows them."""
+    """Collect data, partition, world, versions and code of a run, as far as the record knows them."""
     found = {name: getattr(record, name) for name in _PROVENANCE if hasattr(record, name)}
     plain: dict[str, Any] = json.loads(json.dumps(found))  # W&B shows anything else as one blob
     return plain
 
 
 def summary(record: Record) -> dict[str, float | int | str]:
-    """The selected numbers of a record under flat names such as ``seen_graph/best/accuracy``.
+    """Collect the selected numbers of a record under flat names such as ``seen_graph/best/accuracy``.
 
     Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Of the
     vector over clients there are the ends and the std, as ``seen_graph/best/client_lowest``; the rest stays in the
@@ -97,7 +97,7 @@ def summary(record: Record) -> dict[str, float | int | str]:
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, float]:
-    """How far apart clients are; nothing of fewer than two that were tested."""
+    """Measure how far apart clients are; nothing of fewer than two that were tested."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return {}
@@ -105,7 +105,7 @@ def _spread(values: Sequence[float | None]) -> dict[str, float]:
 
 
 def history(curves: Mapping[str, Sequence[Any]]) -> list[dict[str, float | int]]:
-    """Rows of the curves (``round`` is one of them), one a round, without the gaps."""
+    """List the rows of the curves (``round`` is one of them), one a round, without the gaps."""
     return [_flat(dict(zip(curves, values, strict=True))) for values in zip(*curves.values(), strict=True)]
 
 
@@ -259,7 +259,7 @@ def _by_round(run: Any) -> None:
 
 
 def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
-    """An open W&B run; offline if online is impossible; None, after a warning, if nothing works."""
+    """Open a W&B run; offline if online is impossible; None, after a warning, if nothing works."""
     for choice in dict.fromkeys([mode, "offline"]):
         if choice in _refused:
             continue
@@ -281,7 +281,7 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
 
 
 def _next_attempt(stem: str, folder: Path, before: Mapping[str, Any] | None = None) -> int:
-    """First attempt whose id was used neither by the record nor by a run folder on this machine.
+    """Find the first attempt whose id was used neither by the record nor by a run folder on this machine.
 
     The folders matter: a run that was killed left one behind but no record, and syncing two folders with one id
     would replace the first by the second.
@@ -297,7 +297,10 @@ def _folder(dir: str | Path | None) -> Path:
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float | int]:
-    """Finite numbers at the leaves of nested mappings, named by their path; what is missing is a gap, not a zero."""
+    """Collect the finite numbers at the leaves of nested mappings, named by their path.
+
+    What is missing is a gap, not a zero.
+    """
     out: dict[str, float | int] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):

@@ -30,7 +30,7 @@ class Choice:
 
 
 def tried(config: Config) -> list[dict[str, Any]]:
-    """What each candidate for the method of ``config`` overrides, as the yaml has it; empty without tuning.
+    """List what each candidate for the method of ``config`` overrides, as the yaml has it; empty without tuning.
 
     Raises:
         UserError: The method has no candidates, or methods have different numbers of them.
@@ -57,12 +57,15 @@ def tried(config: Config) -> list[dict[str, Any]]:
 
 
 def choices(config: Config) -> list[Choice]:
-    """Candidates for the method of ``config``, in the order of the yaml; empty when the protocol does not tune."""
+    """List candidates for the method of ``config``, in the order of the yaml.
+
+    There are none when the protocol does not tune.
+    """
     return [Choice(override(config, {**each, "seed": config.protocol.tuning["seed"]}), each) for each in tried(config)]
 
 
 def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:
-    """Whether there is a list of overrides for each method."""
+    """Tell whether there is a list of overrides for each method."""
 
     def listed(found: Any) -> bool:
         return isinstance(found, Sequence) and all(isinstance(overrides, Mapping) for overrides in found)
@@ -71,12 +74,12 @@ def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:
 
 
 def candidates(config: Config) -> list[Config]:
-    """Runs that must have ended before ``choose`` can answer; none when the protocol does not tune."""
+    """List the runs that must have ended before ``choose`` can answer; none when the protocol does not tune."""
     return [choice.config for choice in choices(config)]
 
 
 def validation_accuracy(record: Record) -> float:
-    """What a candidate is judged by: validation accuracy at the best validation round, and nothing else.
+    """Return what a candidate is judged by: validation accuracy at the best validation round, and nothing else.
 
     Where clients were fine-tuned, it is that of the models after it. Of an error its minus, so that more is better.
     """
@@ -87,7 +90,7 @@ def validation_accuracy(record: Record) -> float:
 
 
 def chosen(config: Config, store: Source) -> Choice | None:
-    """The best candidate, moved to the seed of ``config``; None while some candidates have not ended.
+    """Choose the best candidate, moved to the seed of ``config``; None while some candidates have not ended.
 
     Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
     """
@@ -102,7 +105,7 @@ def chosen(config: Config, store: Source) -> Choice | None:
 
 
 def ended(key: str, store: Source) -> Note | None:
-    """The record of a candidate, or the note that it diverged; None while there is neither."""
+    """Load the record of a candidate, or the note that it diverged; None while there is neither."""
     found = store.load(key)
     if found is not None:
         return found
@@ -111,13 +114,13 @@ def ended(key: str, store: Source) -> Note | None:
 
 
 def diverged(key: str, store: Source) -> bool:
-    """Whether a run has ended without a result, so that a candidate has lost."""
+    """Tell whether a run has ended without a result, so that a candidate has lost."""
     note = ended(key, store)
     return note is not None and note.status == DIVERGED
 
 
 def best(outcomes: Sequence[Note | None]) -> int | None:
-    """Which candidate is the best, the first of those that tie; None while some have not ended."""
+    """Tell which candidate is the best, the first of those that tie; None while some have not ended."""
     if None in outcomes:
         return None
     scores = [validation_accuracy(found) if isinstance(found, Record) else -math.inf for found in outcomes]
@@ -125,6 +128,6 @@ def best(outcomes: Sequence[Note | None]) -> int | None:
 
 
 def choose(config: Config, store: Source) -> Config | None:
-    """The config that a table prints for this cell and seed, or None while candidates are missing."""
+    """Choose the config that a table prints for this cell and seed; None while candidates are missing."""
     choice = chosen(config, store)
     return None if choice is None else choice.config

@@ -40,7 +40,7 @@ _CONTENTS = {
 
 
 def _read(root: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images, uint8 ``[70000, 28, 28]``, and digits, uint8 ``[70000]``; those to train on first."""
+    """Read images, uint8 ``[70000, 28, 28]``, and digits, uint8 ``[70000]``; those to train on come first."""
     arrays = []
     for file, expected in _CONTENTS.items():
         content = gzip.decompress((root / "MNIST" / "raw" / file).read_bytes())
@@ -79,7 +79,7 @@ class CMnistColor(GraphDataset):
 
 
 def coloured(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
-    """The benchmark's training images by their number, and the colour of each, ascending, ``[G]``."""
+    """Draw the benchmark's training images by their number, and the colour of each, ascending, ``[G]``."""
     draws = random.Random(seed)
     draws.shuffle(list(range(COUNT)))  # the benchmark's set without shift comes first
     order = list(range(COUNT))
@@ -93,7 +93,7 @@ def coloured(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
 
 
 def described(image: np.ndarray, slic: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean grey of 75 superpixels, float32 ``[75]``, and their centres, float32 ``[75, 2]``.
+    """Return the mean grey of 75 superpixels, float32 ``[75]``, and their centres, float32 ``[75, 2]``.
 
     Args:
         image: uint8 ``[28, 28]``.
@@ -109,9 +109,10 @@ def described(image: np.ndarray, slic: Callable[..., Any]) -> tuple[np.ndarray, 
 
 
 def exactly(count: int, parts: np.ndarray, grey: np.ndarray) -> np.ndarray:
-    """As many superpixels as asked for; SLIC gives a few more or, in one image of some thousands, fewer.
+    """Make as many superpixels as asked for.
 
-    The smallest is merged into the one beside it whose grey is nearest; or the largest is cut across.
+    SLIC gives a few more or, in one image of some thousands, fewer. The smallest is merged into the one beside it whose
+    grey is nearest; or the largest is cut across.
 
     Args:
         count: How many there are to be.
@@ -137,14 +138,14 @@ def exactly(count: int, parts: np.ndarray, grey: np.ndarray) -> np.ndarray:
 
 
 def _beside(parts: np.ndarray, part: int) -> np.ndarray:
-    """Parts that share a pixel's side with one of them, ascending."""
+    """Find the parts that share a pixel's side with one of them, ascending."""
     own = np.pad(parts == part, 1)
     around = own[:-2, 1:-1] | own[2:, 1:-1] | own[1:-1, :-2] | own[1:-1, 2:]
     return np.unique(parts[around & (parts != part)])
 
 
 def near(places: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """Links between nodes of a graph that are less than ``radius`` apart: how many, ``[G]``, and uint8 ``[2, E]``.
+    """Link nodes of a graph that are less than ``radius`` apart: how many links, ``[G]``, and uint8 ``[2, E]``.
 
     Args:
         places: Where each node of each graph is, ``[G, n, 2]``.

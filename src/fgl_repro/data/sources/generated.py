@@ -72,13 +72,13 @@ class Generated(Dataset):
         return RawGraph(sp.csr_matrix(features), edges, labels, real.num_classes, origin)
 
     def _labels(self, real: RawGraph, rng: np.random.Generator) -> np.ndarray:
-        """Class of each node, int64 ``[N]``: runs of classes that are drawn by their shares."""
+        """Draw the class of each node, int64 ``[N]``: runs of classes that are drawn by their shares."""
         starts = rng.random(self.nodes) < 1 / self.run
         drawn: np.ndarray = rng.choice(real.labels, 1 + int(starts.sum()))[np.cumsum(starts)]
         return drawn
 
     def _edges(self, real: RawGraph, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Links as int64 ``[2, E]``, each once: ends of links are drawn for all nodes, and then paired nearby."""
+        """Draw links as int64 ``[2, E]``, each once: their ends for all nodes, which are then paired nearby."""
         linked = np.concatenate([real.edges, real.edges[::-1]], axis=1)
         linked = np.unique(linked[:, linked[0] != linked[1]], axis=1)
         degree = np.bincount(linked[0], minlength=len(real.labels))
@@ -101,7 +101,10 @@ class Generated(Dataset):
 
     @staticmethod
     def _paired(ends: np.ndarray, place: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Ends of two kinds put together in the order of their places, int64 ``[2, pairs]``, a surplus dropped."""
+        """Put ends of two kinds together in the order of their places, int64 ``[2, pairs]``.
+
+        A surplus is dropped.
+        """
         first, second = (np.flatnonzero(kind) for kind in (one, other))
         first, second = (ends[kind[np.argsort(place[kind])]] for kind in (first, second))
         if np.array_equal(one, other):

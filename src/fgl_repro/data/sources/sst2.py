@@ -42,7 +42,7 @@ Phrase = tuple[str, int]
 
 
 def phrases(train: str, *others: str) -> list[Phrase]:
-    """Phrases and their classes (0: negative, 1: positive), each once, neutral ones left out.
+    """Collect phrases and their classes (0: negative, 1: positive), each once, neutral ones left out.
 
     Of the trees to train on that are not neutral as a whole these are all nodes, of others the whole sentences.
     """
@@ -61,7 +61,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _nodes(tree: str) -> list[tuple[int, list[str]]]:
-    """Grade and words of each node of a tree like ``(3 (2 a) (4 film))``, a node before its parts."""
+    """Parse a tree like ``(3 (2 a) (4 film))``: grade and words of each node, a node before its parts."""
     nodes: list[tuple[int, list[str]]] = []
     around: list[list[str]] = []
     parts = iter(re.findall(r"[()]|[^ ()]+", tree))  # words may hold other kinds of blanks
@@ -119,7 +119,7 @@ class Sst2Length(GraphDataset):
 
 
 def training(lengths: np.ndarray, seed: int = SEED) -> np.ndarray:
-    """Phrases to train on by their place, those of one word first, int64 ``[G]``.
+    """Choose the phrases to train on by their place, those of one word first, int64 ``[G]``.
 
     Args:
         lengths: Words of every phrase, ``[N]``.
@@ -134,7 +134,9 @@ def training(lengths: np.ndarray, seed: int = SEED) -> np.ndarray:
 
 
 def tree_links(heads: Sequence[int]) -> np.ndarray:
-    """Links of a dependency tree in both directions, sorted, ``[2, 2 (n - 1)]``; further roots hang on the first.
+    """Return the links of a dependency tree in both directions, sorted, ``[2, 2 (n - 1)]``.
+
+    Further roots hang on the first.
 
     Args:
         heads: Head of each word; a root is its own.
@@ -157,7 +159,7 @@ class Words:
         self.layers = [self._layer(number) for number in range(LAYERS)]
 
     def _layer(self, number: int) -> Any:
-        """One layer as torch has it, whose three projections are one matrix."""
+        """Build one layer as torch has it, whose three projections are one matrix."""
         own = f"encoder.layer.{number}."
         places = {
             "self_attn.out_proj": "attention.output.dense",
@@ -179,7 +181,7 @@ class Words:
         return layer.eval()
 
     def features(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        """Features of all words of all phrases, one after the other, float32 ``[M, 384]``.
+        """Compute features of all words of all phrases, one after the other, float32 ``[M, 384]``.
 
         Phrases of as many pieces go through the model together, so none is padded.
         """
@@ -195,7 +197,7 @@ class Words:
         return np.concatenate(found).astype(np.float32)
 
     def states(self, ids: Any) -> Any:
-        """Last layer, ``[B, L, 384]``, of pieces ``[B, L]``."""
+        """Compute the last layer, ``[B, L, 384]``, of pieces ``[B, L]``."""
         part = "embeddings."
         with torch.no_grad():
             x = self.weights[f"{part}word_embeddings.weight"][ids]
@@ -209,7 +211,7 @@ class Words:
 
 
 def _means(states: np.ndarray, words: Sequence[int | None], count: int) -> np.ndarray:
-    """Mean state of each word's pieces, ``[count, d]``; zeros for a word of which no piece is left."""
+    """Average the states of each word's pieces, ``[count, d]``; zeros for a word of which no piece is left."""
     of = np.array([-1 if word is None else word for word in words])
     totals = np.zeros((count, states.shape[1]))
     np.add.at(totals, of[of >= 0], states[of >= 0])

@@ -37,7 +37,7 @@ _CONTENT = "df0aa677c770f15c9943684d6600cba8e7076c67be6a090c12f24da3aaa55b70"
 
 
 def _read(root: Path) -> list[str]:
-    """The molecules as SMILES, one a line."""
+    """Read the molecules as SMILES, one a line."""
     content = gzip.decompress((root / "ZINC" / "zinc250k_smiles.txt.gz").read_bytes())
     if (found := hashlib.sha256(content).hexdigest()) != _CONTENT:
         raise ValueError(f"its contents have SHA-256 {found[:12]}..., expected {_CONTENT[:12]}...")
@@ -73,11 +73,12 @@ class ZincScaffold(GraphDataset):
 
 
 def training(scaffolds: Sequence[str], seed: int = SEED) -> tuple[list[int], np.ndarray]:
-    """The benchmark's training molecules by their place in the file, and the environment of each, ascending ``[G]``.
+    """Draw the benchmark's training molecules.
 
-    Molecules are sorted by scaffold, descending. The first 80 %, to the end of a scaffold, are cut in ten: a new
-    environment begins with the first new scaffold after each tenth. They are shuffled, and as many as 20 % of all are
-    left out, which are validation and test sets of the benchmark.
+    They are given by their place in the file, with the environment of each, ascending ``[G]``. Molecules are sorted by
+    scaffold, descending. The first 80 %, to the end of a scaffold, are cut in ten: a new environment begins with the
+    first new scaffold after each tenth. They are shuffled, and as many as 20 % of all are left out, which are
+    validation and test sets of the benchmark.
     """
     count = len(scaffolds)
     order = sorted(range(count), key=lambda one: scaffolds[one])[::-1]
@@ -125,7 +126,7 @@ class Chemistry:
         self.accessibility = _accessibility()
 
     def scaffold(self, smiles: str) -> str:
-        """Murcko scaffold without chirality; empty if there is no ring."""
+        """Return the Murcko scaffold without chirality; empty if there is no ring."""
         found: str = self.murcko.MurckoScaffoldSmiles(smiles=smiles, includeChirality=False)
         return found
 
@@ -147,7 +148,7 @@ class Chemistry:
 
 
 def molecule_set(name: str, molecules: Sequence[Molecule], environment: np.ndarray) -> GraphSet:
-    """Molecules as graphs whose categories are one-hot blocks of columns."""
+    """Turn molecules into graphs whose categories are one-hot blocks of columns."""
     sizes, counts = np.array([(len(one.atoms), len(one.bonds)) for one in molecules]).T
     ptr, links = disjoint_union(sizes, counts, np.concatenate([one.ends for one in molecules], axis=1))
     codes = np.concatenate([one.atoms for one in molecules])
@@ -168,7 +169,7 @@ def molecule_set(name: str, molecules: Sequence[Molecule], environment: np.ndarr
 
 
 def _atom(atom: Any) -> tuple[int, ...]:
-    """The nine categories of an atom."""
+    """Return the nine categories of an atom."""
     if (chiral := int(atom.GetChiralTag())) >= FIELDS[1]:
         raise ValueError(f"{atom.GetChiralTag()} is no chirality of an atom that the features know")
     return (
@@ -185,7 +186,7 @@ def _atom(atom: Any) -> tuple[int, ...]:
 
 
 def _bond(bond: Any) -> tuple[int, int, int]:
-    """The three categories of a bond: type, stereo configuration, conjugated or not."""
+    """Return the three categories of a bond: type, stereo configuration, conjugated or not."""
     kind = str(bond.GetBondType())
     return (
         BONDS.index(kind) if kind in BONDS else 0,
@@ -195,7 +196,7 @@ def _bond(bond: Any) -> tuple[int, int, int]:
 
 
 def _accessibility() -> Callable[[Any], float]:
-    """The synthetic accessibility score among RDKit's contributions, which are no package."""
+    """Load the synthetic accessibility score among RDKit's contributions, which are no package."""
     from rdkit.Chem import RDConfig
 
     path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"

@@ -77,7 +77,7 @@ class OnRay(Remote[Any]):
             self._ray.shutdown()
 
     def _left(self, tasks: list[Any]) -> list[Any]:
-        """Those that have not ended in a while."""
+        """Wait a while, and return those that have not ended."""
         return self._ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)[1] if tasks else []
 
 

@@ -82,7 +82,7 @@ class OnSlurm(Remote[Any]):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A process started here has nowhere to complain: submitit's, which watch over runs here, would of Ctrl-C."""
+    """Leave processes started here no place to complain: submitit's, which watch over runs here, would of Ctrl-C."""
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:

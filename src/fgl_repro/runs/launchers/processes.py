@@ -23,7 +23,7 @@ IDLE = 0.25  # seconds between looks when nobody works
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """A process started here is born ignoring Ctrl-C, which a terminal sends to the whole group."""
+    """Let a process started here be born ignoring Ctrl-C, which a terminal sends to the whole group."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -95,13 +95,13 @@ class Processes:
         return ended
 
     def _release(self, member: _Worker) -> None:
-        """A worker takes no further job, or is dead."""
+        """Let go of a worker that takes no further job, or is dead."""
         member.process.join(10)
         self._workers.remove(member)
         member.pipe.close()
 
     def _bury(self, member: _Worker, job: Job) -> Answer:
-        """A worker died under a run."""
+        """Let go of a worker that died under a run, and answer in its stead."""
         self._release(member)
         if member.process.pid is not None:
             self._store.forget_claim(job.key, member.process.pid)

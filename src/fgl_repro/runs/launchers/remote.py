@@ -100,7 +100,7 @@ class Remote(ABC, Generic[Task]):
 
     @abstractmethod
     def _ended(self, tasks: list[Task]) -> list[tuple[Task, Answer]]:
-        """Tasks that ended; half a second may be spent on waiting for one."""
+        """Return the tasks that ended; half a second may be spent on waiting for one."""
 
     @abstractmethod
     def _cancel(self, tasks: list[Task]) -> None:
@@ -137,6 +137,6 @@ class Remote(ABC, Generic[Task]):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an engine or the system says; what follows is advice for programmers."""
+    """Return the first line of what an engine or the system says; what follows is advice for programmers."""
     said = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return next(iter(said.strip().splitlines()), type(error).__name__).rstrip(".:? ")

@@ -31,10 +31,10 @@ class Workers(Protocol):
         """Take from the left of ``pending`` what there is room for."""
 
     def listen(self) -> list[tuple[Job, Answer]]:
-        """Jobs that ended, after waiting half a second at most if there are none."""
+        """Return the jobs that ended, after waiting half a second at most if there are none."""
 
     def running(self) -> list[Running]:
-        """Jobs that were handed out and have not ended."""
+        """Return the jobs that were handed out and have not ended."""
 
     def close(self) -> None:
         """Send idle workers home and stop busy ones, which leave no claim behind where that can be helped."""

@@ -164,6 +164,10 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("hydra.job.env_set.FOO=1", "write + before its name"),
         ("~seed", "seed belongs to every run and cannot be removed"),
         ("--resolve", "--resolve goes with --cfg"),
+        ("--experimental-rerun /nope", "which no run leaves: give fgl-table rerun KEY."),
+        ("-m hydra.sweeper.max_batch_size=0", "hydra.sweeper.max_batch_size=0 is below 1: give at least 1"),
+        ("-m seed=range(0,0) runtime.progress=false", "seed=range(0,0) stands for no value"),
+        ("-m seed=0,1 method=glob(z*)", "method=glob(z*) stands for no value, and the sweep would have no job"),
         ("--nope", "unrecognized arguments: --nope: see fgl-train --help"),
         ("runtime.threads=1000000", "would exhaust this machine: give at most"),
         ("paths.cache=", "paths.cache is empty: give it a folder"),
@@ -377,3 +381,4 @@ def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:
     assert multirun.jobs(["method=local,fedavg", "seed=0,1,2", "dataset=cora"]) == 6
     assert multirun.jobs(["seed=range(0,5)", "method=choice(local,fedavg)"]) == 10
     assert multirun.jobs(["method=local"]) == 1
+    assert multirun.jobs(["seed=0,1", "seed=2,3,4"]) == 3, "the last counts, as for Hydra"

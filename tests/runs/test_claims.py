@@ -94,6 +94,19 @@ def test_a_folder_in_place_of_a_claim_is_set_aside(tmp_path: Path) -> None:
     assert (tmp_path / "x.corrupt" / "kept").exists()
 
 
+def test_a_claim_that_links_to_nothing_blocks_no_run_for_ever(store: RecordStore) -> None:
+    store.folder.mkdir(parents=True)
+    path = store._beside("a" * 64, "claim")
+    path.symlink_to("nowhere")
+    assert store.claim("a" * 64) is None
+    assert store.is_claimed("a" * 64)
+    os.utime(path, (time.time() - 90,) * 2, follow_symlinks=False)
+    assert not store.is_claimed("a" * 64)
+    assert "names no process" in " ".join(store.check())
+    assert store.claim("a" * 64) is not None
+    assert not path.is_symlink()
+
+
 @pytest.mark.parametrize("ahead", [7 * 3600, -7 * 3600])
 def test_a_claim_from_another_hosts_clock_is_not_busy_for_ever(tmp_path: Path, ahead: float) -> None:
     path = tmp_path / "x.claim"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import io
 import os
 import signal
 import stat
@@ -44,6 +45,8 @@ def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell, as in fgl-table list >&-
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):  # a notebook's is none
+            stream.reconfigure(errors="replace")  # where the locale has no sign for a letter, or a file's name is none
     full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     try:
         try:

@@ -1,16 +1,24 @@
-"""One bar over all jobs of a Hydra sweep that runs them one after the other, above the bar of the job at work."""
+"""One bar over all jobs of a Hydra sweep that runs them one after the other, above the bar of the job at work.
+
+What Hydra's own sweeper cannot do, it is not let begin.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from tqdm import tqdm
+
+from fgl_repro.cli import MISTAKE
 
 
 class Progress(Callback):
@@ -20,11 +28,18 @@ class Progress(Callback):
         self._bar: tqdm[Any] | None = None
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Begin the bar; there is none unless stderr is a terminal."""
-        named = (str(config.hydra[part]["_target_"]).rpartition(".")[2] for part in ("sweeper", "launcher"))
-        if tuple(named) == ("BasicSweeper", "BasicLauncher") and config.runtime.progress:
-            fixed = [f"{name}={values}" for name, values in (config.hydra.sweeper.get("params") or {}).items()]
-            total = jobs([*config.hydra.overrides.task, *fixed], GlobalHydra.instance().config_loader())
+        """Begin the bar; there is none unless stderr is a terminal. A sweep that cannot be is refused."""
+        hydra = config.hydra
+        sweeper, launcher = (str(hydra[part]["_target_"]).rpartition(".")[2] for part in ("sweeper", "launcher"))
+        if sweeper != "BasicSweeper":
+            return
+        fixed = [f"{name}={values}" for name, values in (hydra.sweeper.get("params") or {}).items()]
+        overrides, loader = [*fixed, *hydra.overrides.task], GlobalHydra.instance().config_loader()
+        if told := refusal(overrides, hydra.sweeper.get("max_batch_size"), loader):
+            print(f"fgl-train: {told}", file=sys.stderr)
+            raise SystemExit(MISTAKE)  # of what is an Exception Hydra would make a warning
+        if launcher == "BasicLauncher" and config.runtime.progress:
+            total = jobs(overrides, loader)
             shape = "{n_fmt}/{total_fmt} jobs |{bar:10}| {elapsed} < {remaining}"
             self._bar = tqdm(total=total, bar_format=shape, leave=False, dynamic_ncols=True, disable=None)
             self._bar.clear()  # the launcher's own line comes first
@@ -52,5 +67,25 @@ def jobs(overrides: list[str], loader: ConfigLoader | None = None) -> int:
     Args:
         loader: Knows the options that a glob stands for.
     """
-    found = OverridesParser.create(loader).parse_overrides(overrides)
-    return prod(len(list(each.sweep_string_iterator())) for each in found if each.is_discrete_sweep())
+    return prod(count for _, count in _swept(overrides, loader))
+
+
+def refusal(overrides: list[str], batch: int | None, loader: ConfigLoader | None = None) -> str | None:
+    """Why there can be no such sweep, as a sentence; None if there can.
+
+    Args:
+        batch: How many jobs Hydra's sweeper hands to the launcher at once; None: all.
+        loader: Knows the options that a glob stands for.
+    """
+    if batch is not None and batch < 1:
+        return f"hydra.sweeper.max_batch_size={batch} is below 1: give at least 1, or leave it out."
+    empty = [str(each.input_line) for each, count in _swept(overrides, loader) if count == 0]
+    return f"{empty[0]} stands for no value, and the sweep would have no job: give it at least one." if empty else None
+
+
+def _swept(overrides: list[str], loader: ConfigLoader | None) -> Iterator[tuple[Override, int]]:
+    """Overrides that have several values, and how many; of two of one key the last counts."""
+    found = {each.get_key_element(): each for each in OverridesParser.create(loader).parse_overrides(overrides)}
+    for each in found.values():
+        if each.is_discrete_sweep():
+            yield each, len(list(each.sweep_string_iterator()))

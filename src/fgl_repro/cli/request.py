@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from fgl_repro.config import (
     AXES,
@@ -30,7 +32,7 @@ from fgl_repro.config import (
 from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
-from fgl_repro.runs.folders import RunFolders, named
+from fgl_repro.runs.folders import RunFolders, default_records, named
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -225,8 +227,12 @@ def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
     return [override(config, overrides) for config in configs]
 
 
-def command_of(config: Config) -> str:
-    """The command that does one run of a table (and, where the protocol tunes, its candidates before it)."""
+def command_of(config: Config, records: Path | None = None) -> str:
+    """The command that does one run of a table (and, where the protocol tunes, its candidates before it).
+
+    Args:
+        records: Where the run is to be recorded, if not where the command would record it anyway.
+    """
     named: dict[str, str] = {"method": config.method.name, "dataset": config.dataset.name}
     named |= {"partitioner": config.partitioner.name, "setting": config.setting.option_name}
     named |= {"protocol": config.protocol.name}
@@ -238,7 +244,15 @@ def command_of(config: Config) -> str:
     words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
+    if records not in (None, default_records()):
+        words.append(f"paths.records={_quoted(str(records))}")
     return " ".join(["python -m fgl_repro.train", *_further(), shlex.join(words), f"seed={config.seed}"])
+
+
+def _quoted(text: str) -> str:
+    """A value that Hydra reads as this text, whatever is in it; a plain path stays as it is."""
+    plain = re.fullmatch(r"[\w.-]*/[\w./-]+", text, re.ASCII)
+    return text if plain else QuotedString(text, Quote.double).with_quotes()
 
 
 def words_of(wanted: Request) -> str:

@@ -262,7 +262,7 @@ def _missing(args: argparse.Namespace) -> int:
     for config in configs.values():
         chosen = tuning.choose(config, archive)
         if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
-            print(request.command_of(config))
+            print(request.command_of(config, args.records))
             left.append(science(chosen or config))
         elif (record := archive.load(key)) is not None and not record.on_gpu:
             costs.learn(record.config, record.seconds["total"])  # what ran here counts, too

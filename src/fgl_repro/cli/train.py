@@ -125,6 +125,8 @@ def _flags(words: list[str]) -> argparse.Namespace:
     found = parser.parse_intermixed_args(words)
     if found.resolve and not (found.cfg or found.help):
         raise UserError("--resolve goes with --cfg, as in --cfg job --resolve: leave it out to run")
+    if found.experimental_rerun is not None:
+        raise UserError("--experimental-rerun needs a config.pickle, which no run leaves: give fgl-table rerun KEY")
     return found
 
 

@@ -73,12 +73,12 @@ def is_stale(path: Path) -> bool:
     It is then dead on this host, silent for a quarter of an hour on another, or was never named.
     """
     try:
-        age = abs(_now(path.parent) - path.stat().st_mtime)  # a future time is a clock that was set back
+        age = abs(_now(path.parent) - path.lstat().st_mtime)  # a future time is a clock that was set back
     except FileNotFoundError:
         return False
     found = _holder(path)
     if found is None:
-        return path.exists() and age > BLANK_AFTER
+        return os.path.lexists(path) and age > BLANK_AFTER  # be it a link to nothing
     return not alive(found.pid, found.birth) if found.host == socket.gethostname() else age > STALE_AFTER
 
 

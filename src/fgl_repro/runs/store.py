@@ -214,7 +214,7 @@ class RecordStore:
     def is_claimed(self, key: str) -> bool:
         """Tell whether a living process computes ``key``."""
         path = self._beside(key, "claim")
-        return path.exists() and not claims.is_stale(path)
+        return os.path.lexists(path) and not claims.is_stale(path)
 
     def forget_claim(self, key: str, pid: int) -> None:
         """Remove the claim of our own dead worker ``pid``."""

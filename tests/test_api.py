@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,8 @@ PLACE = {"records": "records", "results": "published"}
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are made up, in a folder where nothing has run yet."""
     monkeypatch.chdir(tmp_path)
+    for folder in PLACE.values():
+        Path(folder).mkdir()
     monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute=FAKE))
     monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": FAKE})
 
@@ -175,14 +178,52 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
         (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
         (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
         (lambda: fgl_repro.find("0123", **PLACE), "no run, recorded here or published, has a key that starts"),
-        (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder"),
+        (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder: name one that holds"),
+        (lambda: fgl_repro.search(None), "None is not a folder: name one that holds"),
+        (lambda: fgl_repro.run(overrides=["protocol.lr=1"]), "overrides=['protocol.lr=1']: give dotted keys"),
+        (lambda: fgl_repro.sweep(overrides={1: 2}), "overrides={1: 2}: give dotted keys and values, as in {"),
+        (lambda: fgl_repro.sweep(jobs="2"), "jobs='2' does nothing: give a whole number, at least 1"),
+        (lambda: fgl_repro.find(None), "None is no key of a run: give the beginning of one"),
+        (lambda: fgl_repro.table(None), "None is no name of a table: give one that 'fgl-table list'"),
+        (lambda: fgl_repro.announce(lambda x: x), "<lambda> is no class of an axis with a name"),
+        (lambda: fgl_repro.announce(3), "3 is no class of an axis with a name"),
+        (lambda: fgl_repro.run(records=__file__), f"{__file__} is no folder: name one"),
+        (lambda: fgl_repro.sweep(records=f"{__file__}/records"), f"{__file__} is no folder: name one"),
+        (lambda: fgl_repro.run(records=3), "3 is no name of a folder: give one in quotes"),
+        (lambda: fgl_repro.run(results="nowhere"), "there is no folder nowhere: name one that is there"),
+        (lambda: fgl_repro.records(results="nowhere"), "there is no folder nowhere: name one that is there"),
+        (lambda: fgl_repro.records(records="nowhere"), "there is no folder nowhere: name one that is there"),
+        (lambda: fgl_repro.find("0123", records="nowhere"), "there is no folder nowhere: name one that is there"),
+        (lambda: fgl_repro.table("fedlog/1", records="nowhere"), "there is no folder nowhere: name one that is"),
     ],
 )
 def test_mistakes_are_a_sentence(fake: None, call: Callable[[], object], said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)) as caught:
         call()
     assert "\n" not in str(caught.value)
-    assert list(Path().iterdir()) == []
+    assert list(Path().rglob("*")) == list(map(Path, PLACE.values()))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (None, "None is no name of a folder: give one"),
+        ("", "the name is empty: name a folder"),
+        (__file__, f"{re.escape(__file__)} is no folder: name one"),
+        (f"{__file__}/records", f"{re.escape(__file__)} is no folder: name one"),
+    ],
+)
+def test_a_run_is_saved_in_folders_alone(fake: None, place: Any, said: str) -> None:
+    made = fgl_repro.run(**PLACE)
+    with pytest.raises(UserError, match=f"^{said}"):
+        made.save(place)
+
+
+def test_what_the_system_refuses_is_a_sentence(fake: None) -> None:
+    made, nowhere = fgl_repro.run(**PLACE), "/proc/records"  # where not even root can write
+    for act in (partial(made.save, nowhere), partial(fgl_repro.run, records=nowhere, results="published")):
+        with pytest.raises(UserError, match=r"^/proc/records\S*: No such file or directory: name a place that can be"):
+            act()
 
 
 def test_a_table_has_the_printed_numbers_beside(fake: None) -> None:

@@ -20,9 +20,9 @@ import pandas as pd
 from fgl_repro.config import Config, build, conf_dir, key_of, options, search, unchecked
 from fgl_repro.config.own import announce
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, as_user_error
 from fgl_repro.runs import frames, obtain, tuning
-from fgl_repro.runs.folders import RunFolders, default_records
+from fgl_repro.runs.folders import RunFolders, default_records, named
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
@@ -49,7 +49,7 @@ WORDS = ("paper", "table", "figure", "panel", "protocol", "dataset", "method", "
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """This is a finished run.
 
     Attributes:
         record: All that is recorded of it, see :class:`fgl_repro.runs.record.Record`.
@@ -67,35 +67,36 @@ class Run:
 
     @property
     def key(self) -> str:
-        """SHA-256 of all that can change its numbers."""
+        """It is the SHA-256 of all that can change the run's numbers."""
         return self.record.key
 
     @property
     def score(self) -> float | None:
-        """The number that a table would print: a fraction, or an error as it is; None where no rows are tested."""
+        """It is what a table would print: a fraction, or an error as it is; None where no rows are tested."""
         found = self.record.at(self.probe, self.selection)
         return None if found is None else found.accuracy
 
     @property
     def scores(self) -> pd.DataFrame:
-        """A line for each probe and each of the two rounds; columns as ``records()`` has them."""
+        """There is a line for each probe and each of the two rounds; the columns are those of ``records()``."""
         return pd.DataFrame(frames.scores(self.record, self.source), columns=frames.SCORES)
 
     @property
     def clients(self) -> pd.DataFrame:
-        """A line for each probe, round and client: its own accuracy, and on how many rows."""
+        """There is a line for each probe, round and client: its own accuracy, and on how many rows."""
         return pd.DataFrame(frames.clients(self.record), columns=frames.CLIENTS)
 
     @property
     def bytes(self) -> pd.DataFrame:
-        """A line for each phase, direction and field of what a client sends or receives."""
+        """There is a line for each phase, direction and field of what a client sends or receives."""
         return pd.DataFrame(frames.sent(self.record), columns=frames.SENT)
 
     def save(self, folder: str | Path) -> Path:
         """Write record and curves into another folder of records too; returns the record's file."""
         columns = {str(name): [None if pd.isna(x) else x for x in values] for name, values in self.curves.items()}
         rounds = {"round": list(self.curves.index)} if columns else {}
-        return RecordStore(folder).save(self.record, rounds | columns)
+        with as_user_error():
+            return RecordStore(named(folder)).save(self.record, rounds | columns)
 
     def __str__(self) -> str:
         """What ``fgl-train`` prints of it."""
@@ -106,7 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Many runs, in the order in which they were asked for.
+    """A sweep holds many runs, in the order in which they were asked for.
 
     Attributes:
         runs: Those that finished.
@@ -118,7 +119,7 @@ class Sweep:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """A line for each run, probe and round; columns as ``records()`` has them."""
+        """There is a line for each run, probe and round; the columns are those of ``records()``."""
         lines = [line for run in self for line in frames.scores(run.record, run.source)]
         return pd.DataFrame(lines, columns=frames.SCORES)
 
@@ -166,7 +167,8 @@ def run(
     records: Folder = None,
     results: Folder = None,
 ) -> Run:
-    """One run, computed only if it is neither recorded here nor published; where the protocol tunes, candidates first.
+    """Return one run. It is computed only if it is neither recorded here nor published; where the protocol tunes, its
+    candidates run first.
 
     Args:
         method: With its variant where it has several, as in ``fedpub:paper``.
@@ -182,8 +184,9 @@ def run(
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     folders = _folders(records, results, fresh)
-    config = _config(choices, overrides or {}, curves, folders)
-    obtain.obtain_tuned(config, folders)
+    config = _config(choices, _dotted(overrides), curves, folders)
+    with as_user_error():
+        obtain.obtain_tuned(config, folders)
     found = _found(config, folders)
     assert found is not None
     return found
@@ -206,7 +209,7 @@ def sweep(
     records: Folder = None,
     results: Folder = None,
 ) -> Sweep:
-    """Every combination of what is given as a list; of ``overrides`` a list is several values, a tuple is one.
+    """Run every combination of what is given as a list; of ``overrides`` a list is several values, a tuple is one.
 
     A run that fails does not stop the others; runs that are recorded or published are found.
 
@@ -221,7 +224,7 @@ def sweep(
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     listed = {name: _listed(value) for name, value in axes.items()}
-    swept = {name: value if isinstance(value, list) else [value] for name, value in (overrides or {}).items()}
+    swept = {name: value if isinstance(value, list) else [value] for name, value in _dotted(overrides).items()}
     configs = [
         _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, folders)
         for chosen in product(*listed.values())
@@ -233,14 +236,15 @@ def sweep(
 
 
 def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
-    """The run whose key begins with ``key``, recorded here or, where none is, published; see :meth:`RunFolders.find`.
+    """Return the run whose key begins with ``key``, recorded here or, where none is, published (see
+    :meth:`RunFolders.find`).
 
     Its probe is the first that its world has.
 
     Raises:
         UserError: There is none, or more than one.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=True)
     record = folders.find(key)
     world = registry.options("setting").get(record.config["setting"]["world"])
     probe = world.probes[0] if world is not None else next(iter(record.metrics))
@@ -250,11 +254,11 @@ def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
 
 
 def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
-    """Every run that is recorded here or published: a line for each of its probes at each of the two rounds.
+    """Return every run that is recorded here or published: a line for each of its probes at each of the two rounds.
 
     ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=True)
     found = {record.key: (record, LOCAL) for record in folders.store.all(strict=False)}
     for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
@@ -276,7 +280,7 @@ def table(
     records: Folder = None,
     results: Folder = None,
 ) -> pd.DataFrame:
-    """A table or figure of a paper from the runs there are: ours, the printed number, the gap and the verdict.
+    """Return a table or figure of a paper from the runs there are: ours, the printed number, the gap, the verdict.
 
     A grid of accuracies has a line a cell: ``mean`` and ``std`` over ``n_seeds`` runs at the round that the protocol
     prints, ``paper_mean`` and ``paper_std``, all as fractions (errors as they are); ``gap`` and ``half``, half the
@@ -294,7 +298,7 @@ def table(
     Raises:
         UserError: There is no such table, it lacks what it is narrowed to, or a run failed.
     """
-    folders = _folders(records, results)
+    folders = _folders(records, results, there=not fill)
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
     if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, folders)):
@@ -313,11 +317,21 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
-def _folders(records: Folder, results: Folder, fresh: bool = False) -> RunFolders:
-    """Where runs are looked for; a checkout's own results answer wherever a notebook lies."""
+def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bool = False) -> RunFolders:
+    """Where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
     here = Path("results")
     beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
-    return RunFolders(Path(records or default_records()), Path(results or beside), fresh)
+    ours = named(records, there=there) if records else named(default_records())
+    return RunFolders(ours, named(results, there=True) if results else beside, fresh)
+
+
+def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Overrides, which in Python are no words of a command line."""
+    if overrides is None:
+        return {}
+    if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):
+        raise UserError(f'overrides={overrides!r:.80}: give dotted keys and values, as in {{"protocol.lr": 0.01}}.')
+    return overrides
 
 
 def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, folders: RunFolders) -> Config:

@@ -290,7 +290,7 @@ def test_records_lie_where_the_environment_says(
 @pytest.mark.parametrize("option", ["--records", "--results", "--config-dir", "--out"])
 def test_an_empty_folder_is_no_folder(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", option, ""]) == 2
-    assert f"argument {option}: it is empty: name a folder" in capsys.readouterr().err
+    assert f"argument {option}: the name is empty: name a folder" in capsys.readouterr().err
 
 
 def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

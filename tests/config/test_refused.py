@@ -15,6 +15,8 @@ from hydra.errors import MissingConfigException
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import build, compose, conf_dir, options, override, register, search, typed, yaml_files, yamls
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import cache_folder
+from fgl_repro.runs.folders import default_records
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.load import load
 
@@ -146,3 +148,16 @@ def test_a_class_without_a_yaml_is_told_which_one(monkeypatch: pytest.MonkeyPatc
         assert re.match(said, explain(missing))
     finally:
         compose.forget()
+
+
+@pytest.mark.parametrize("named", ["records/${oc.env:HOME}", "${nowhere}", "records/${", "???"])
+@pytest.mark.parametrize("variable", ["FGL_RECORDS", "FGL_CACHE"])
+def test_a_folder_is_never_read_as_something_else(variable: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, named)
+    said = f"^{re.escape(f'{variable}={named}')} is no name that a configuration can hold: name a folder without"
+    for read in (build, cache_folder if variable == "FGL_CACHE" else default_records):
+        with pytest.raises(UserError, match=said):
+            read()
+    monkeypatch.setenv(variable, "a $1 {folder}")
+    paths = build().paths
+    assert "a $1 {folder}" in (paths.records, paths.cache)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -15,7 +17,7 @@ from torch_geometric.datasets import FakeDataset
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import options
 from fgl_repro.core.schema import how
-from fgl_repro.data import NAMES, process
+from fgl_repro.data import NAMES, dataset, process
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.sources.generated import Generated
 
@@ -31,9 +33,13 @@ class Own(Dataset):
         return self.given
 
 
-def pyg(labels: list[int], edges: list[tuple[int, int]], x: torch.Tensor | None = None) -> Data:
+def pyg(labels: list[int], edges: list[tuple[int, int]], x: Any = None) -> Data:
     x = torch.eye(len(labels)) if x is None else x
     return Data(x=x, edge_index=torch.tensor(edges).T, y=torch.tensor(labels))
+
+
+def linked(edge_index: Any) -> Data:
+    return Data(x=torch.eye(3), edge_index=edge_index, y=torch.tensor([0, 1, 1]))
 
 
 def test_a_data_set_of_ones_own_is_pinned_at_first_load(
@@ -55,6 +61,25 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     path.unlink()
     with pytest.raises(UserError, match=r"own \(raw\) has fingerprint .*: if it was changed on purpose"):
         own.load(tmp_path)
+
+
+def test_a_cached_graph_is_good_where_the_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Own, "given", pyg([0, 1], [(0, 1)]))
+    path = Own().cache_path(tmp_path)
+    first = Own().load(tmp_path)
+    path.with_suffix(".json").unlink()  # a cache of others may lack it
+
+    def refuse(path: Path, content: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(dataset, "write_atomic", refuse)
+    assert Own().load(tmp_path).fingerprint == first.fingerprint
+    assert list(path.parent.iterdir()) == [path]
+    path.unlink()
+    with pytest.raises(OSError, match="Read-only"):  # a graph that was built and not pinned could change unseen
+        Own().load(tmp_path)
 
 
 @dataclass
@@ -139,6 +164,17 @@ def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pyt
         (Data(x=torch.eye(2)), "must give a PyG Data with x, edge_index and y"),
         (pyg([0, -1], [(0, 1)]), "must hold the class of each node"),
         (pyg([0, 1], [(0, 2)]), "names nodes that x does not have"),
+        (linked(torch.tensor([[0, 1], [1, 2], [2, 0]])), r"edge_index of the data set own must be .*\[3, 2\]: transp"),
+        (linked(torch.tensor([[0, 1], [1, 2.5]])), r"of whole numbers \[2, links\], not torch\.float32 \[2, 2\]"),
+        (linked(torch.tensor([0, 1])), r"edge_index of the data set own must be .*, not torch\.int64 \[2\]"),
+        (linked(np.array([[0], [1]])), r"edge_index of the data set own must be .*, not numpy\.ndarray"),
+        (linked(torch.eye(2).long().to_sparse()), r"must be a dense tensor .*, not torch\.int64 \[2, 2\] as torch\.sp"),
+        (pyg([0, 1], [(0, 1)], np.eye(2)), r"x of the data set own must be a tensor .*, not numpy\.ndarray: convert"),
+        (pyg([0, 1], [(0, 1)], torch.eye(2).bfloat16()), r"x of the data set own must be .*, not torch\.bfloat16"),
+        (pyg([0, 1], [(0, 1)], torch.eye(2).to(torch.complex64)), "x of the data set own must be .*complex64"),
+        (pyg([0, 1], [(0, 1)], torch.ones(2)), r"x of the data set own must be a tensor \[nodes, features\]"),
+        (pyg([0, 1], [(0, 1)]).update({"y": np.array([0, 1])}), "must hold the class of each node"),
+        (pyg([0, 10**9], [(0, 1)]), "y of the data set own has 1000000001 classes for 2 nodes: number them"),
         (pyg([0, 1], [(0, 1)], torch.full((2, 2), torch.nan)), "no finite number"),
         (FakeDataset(2), "holds 2 graphs: a federation is cut from one"),
     ],
@@ -149,6 +185,17 @@ def test_what_is_no_graph_of_labelled_nodes_is_refused(
     monkeypatch.setattr(Own, "given", given)
     with pytest.raises(UserError, match=said):
         Own().load(tmp_path)
+
+
+def test_links_and_features_may_be_of_other_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for convert in (torch.Tensor.long, torch.Tensor.int, torch.Tensor.double, torch.Tensor.to_sparse):
+        given = pyg([0, 1, 1], [(0, 1), (1, 2)], convert(torch.eye(3)))
+        given.edge_index = given.edge_index.int()
+        monkeypatch.setattr(Own, "given", given)
+        found.append(Own("raw").build(tmp_path).fingerprint)
+    monkeypatch.setattr(Own, "given", pyg([0, 1, 1], [(0, 1), (1, 2)]))
+    assert set(found) == {Own("raw").load(tmp_path).fingerprint}
 
 
 def test_a_field_that_no_form_knows_of_has_a_cache_file_of_its_own_in_this_package_too(tmp_path: Path) -> None:

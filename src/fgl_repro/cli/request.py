@@ -32,7 +32,7 @@ from fgl_repro.config import (
 from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
-from fgl_repro.runs.folders import RunFolders, default_records
+from fgl_repro.runs.folders import RunFolders, default_records, named
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -160,22 +160,20 @@ def of_ours(paper: str) -> None:
 
 
 def folder(text: str) -> Path:
-    """A folder by its name. An empty one would be the current folder; nothing lies below a file."""
-    if not text:
-        raise argparse.ArgumentTypeError("it is empty: name a folder")
-    path = Path(text)
-    there = next((each for each in (path, *path.parents) if each.exists()), Path("."))
-    if not there.is_dir():
-        raise argparse.ArgumentTypeError(f"{there} is no folder")
-    return path
+    """A folder that may be made, see :func:`fgl_repro.runs.folders.named`."""
+    return _named(text, there=False)
 
 
 def existing(text: str) -> Path:
     """A folder that is there already, as one that is only read must be."""
-    path = folder(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {text}: name one that is there")
-    return path
+    return _named(text, there=True)
+
+
+def _named(text: str, *, there: bool) -> Path:
+    try:
+        return named(text, there=there)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def settings(text: str) -> dict[str, str | int | float | bool]:

@@ -44,9 +44,9 @@ def search(folder: str | Path) -> None:
     Raises:
         UserError: It is no folder.
     """
-    path = Path(folder).absolute()
-    if not path.is_dir():
-        raise UserError(f"--config-dir {folder} is not a folder: name one that holds dataset/, method/, table/, ...")
+    path = Path(folder).absolute() if isinstance(folder, str | Path) else None
+    if path is None or not path.is_dir():
+        raise UserError(f"{folder} is not a folder: name one that holds dataset/, method/, table/, ...")
     if path not in folders():
         searched.append(path)
         forget()

@@ -27,7 +27,8 @@ def announce(option: Kind) -> Kind:
     Raises:
         UserError: It is no option, takes a name that is taken, or its text cannot be found.
     """
-    own = [kind for kind in option.__mro__ if not kind.__module__.startswith(("fgl_repro.", "builtins"))]
+    bases: tuple[type, ...] = getattr(option, "__mro__", ())  # what is no class has none, and is refused below
+    own = [kind for kind in bases if not kind.__module__.startswith(("fgl_repro.", "builtins"))]
     text = "\n".join(map(_text, own))
     registry.announce(option)
     option.recorded = {**option.recorded, "source": hashlib.sha256(text.encode()).hexdigest()[:12]}

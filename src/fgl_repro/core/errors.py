@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 MEMORY_SIGNS = ("out of memory", "can't allocate memory", "status_alloc_failed", "status_insufficient_resources")
@@ -40,6 +41,15 @@ def sentence(error: BaseException) -> str:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}: name a place that can be read and written, or make room."
     return " ".join([f"{type(error).__name__}: {text}", *getattr(error, "__notes__", ())])
+
+
+@contextmanager
+def as_user_error() -> Iterator[None]:
+    """Make what the system refuses a :class:`UserError`, where nobody else tells it in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(sentence(error)) from error
 
 
 def out_of_memory(error: BaseException) -> bool:

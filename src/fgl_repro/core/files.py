@@ -22,8 +22,17 @@ FORGOTTEN = 86400.0
 
 
 def folder_of(variable: str, default: str | Path) -> Path:
-    """The folder that the environment names by ``variable``; empty counts as unset."""
-    return Path(os.environ.get(variable) or default)
+    """The folder that the environment names by ``variable``; empty counts as unset.
+
+    Raises:
+        UserError: A configuration would read its name as a reference to something else (``${``), or as none (``???``).
+    """
+    named = os.environ.get(variable) or str(default)
+    if "${" in named or named == "???":
+        raise UserError(
+            f"{variable}={named} is no name that a configuration can hold: name a folder without ${{ or ???."
+        )
+    return Path(named)
 
 
 def cache_folder() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +24,7 @@ CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout cha
 
 @dataclass
 class Dataset(Option):
-    """A data set in one of its forms; it knows no clients. One of your own overrides ``raw``.
+    """This is a data set in one of its forms; it knows no clients. One of your own overrides ``raw``.
 
     Attributes:
         unit: What something is predicted about: a ``node``, or a whole ``graph`` where the data set has many.
@@ -42,7 +43,7 @@ class Dataset(Option):
 
     @property
     def form(self) -> str:
-        """The form in a word, by which its fingerprint and its cache file are found.
+        """Name the form in a word, by which its fingerprint and its cache file are found.
 
         A data set of this package that has fields of its own says them here.
         """
@@ -50,11 +51,11 @@ class Dataset(Option):
 
     @property
     def known(self) -> Facts | None:
-        """What the catalogue says of it; None for a data set of one's own."""
+        """Return what the catalogue says of it; None for a data set of one's own."""
         return facts(self.name) if self.name in NAMES else None
 
     def raw(self, cache: Path) -> Any:
-        """The whole graph as it comes: a PyG ``Data`` with ``x``, ``edge_index`` and ``y``, or a ``Dataset`` of one.
+        """Return the whole graph as it comes: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, or a ``Dataset``.
 
         Args:
             cache: Folder where downloads may be kept.
@@ -79,7 +80,7 @@ class Dataset(Option):
         return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
 
     def load(self, cache: Path) -> Graph:
-        """The graph from the folder ``cache``, built first if it is not there, or is not what it should be.
+        """Load the graph from the folder ``cache``. It is built first if it is not there, or is not what it should be.
 
         Its content is compared with the published fingerprint or, where none is known, with that of the first load.
 
@@ -95,6 +96,7 @@ class Dataset(Option):
         if graph is not None and not expected.items() <= _learned(graph).items():
             print(f"{path} does not hold the {self.name} it should: built again from the raw files.", file=sys.stderr)
             graph = None
+        cached = graph is not None
         if graph is None:
             graph = self.build(cache)
             fingerprint = expected.get("fingerprint", graph.fingerprint)
@@ -106,7 +108,8 @@ class Dataset(Option):
                 )
             process.write_cache(path, graph)
         if "fingerprint" not in expected:
-            write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
+            with suppress(OSError) if cached else nullcontext():  # others' cache, which may be read-only, will do
+                write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
         return graph
 
     def _expected(self, pin: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class Dataset(Option):
         return self.published_sizes() | ({"fingerprint": fingerprint} if fingerprint else {})
 
     def published_sizes(self) -> dict[str, Any]:
-        """What the catalogue says of the graph's sizes; empty for a data set of one's own."""
+        """Return what the catalogue says of the graph's sizes; empty for a data set of one's own."""
         if self.known is None:
             return {}
         sizes = {"features": self.known.features, "classes": self.known.classes}
@@ -125,7 +128,7 @@ class Dataset(Option):
         return sizes | {"whole": whole, "largest": part if self.known.nodes else {}}.get(self.component, {})
 
     def build(self, cache: Path) -> Graph:
-        """The graph from its raw files, past the cache of processed graphs.
+        """Build the graph from its raw files, past the cache of processed graphs.
 
         Raises:
             UserError: As ``load``, or ``cache`` cannot be written.

@@ -98,5 +98,7 @@ def _answers(graphs: GraphSet) -> Iterator[str]:
             yield "targets has values that are no finite number: leave such graphs out"
     elif low < 0 or high >= classes:
         yield f"labels go from {low} to {high} with num_classes={classes}: count classes from 0, and all of them"
+    elif classes > graphs.num_nodes:
+        yield f"it has {classes} classes for {graphs.num_nodes} graphs: number them 0, 1, 2, ..."
     elif classes < 2:
         yield "of one class there is nothing to learn: give labels of two or more, or targets"

@@ -17,12 +17,12 @@ from fgl_repro.core.schema import added
 from fgl_repro.data import graph_checks
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graphset import GraphSet
-from fgl_repro.data.sources.source import Source  # OmegaConf evaluates annotations
+from fgl_repro.data.sources.source import Source, features_of, links_of  # OmegaConf evaluates annotations
 
 
 @dataclass
 class GraphDataset(Dataset):
-    """A data set of graphs, each used whole and with the features it comes with. One of your own overrides ``graphs``.
+    """Each graph of such a data set is used whole, with the features it comes with. Your own overrides ``graphs``.
 
     Attributes:
         source: Its raw files; None where it has none.
@@ -49,7 +49,7 @@ class GraphDataset(Dataset):
         return "graphs"
 
     def graphs(self, cache: Path) -> Any:
-        """All graphs: what :func:`of_pyg` takes, or a :class:`GraphSet` in the order of their environments.
+        """Return all graphs: what :func:`of_pyg` takes, or a :class:`GraphSet` in the order of their environments.
 
         Args:
             cache: Folder where downloads may be kept.
@@ -58,7 +58,7 @@ class GraphDataset(Dataset):
         raise UserError(f"{self.name} is a data set of graphs, which the method graphs(cache) must give{instead}.")
 
     def build(self, cache: Path) -> GraphSet:
-        """The graphs, past the cache of them.
+        """Build the graphs, past the cache of them.
 
         Raises:
             UserError: They are not the published ones or, of one's own, no graphs that can be learned from.
@@ -183,9 +183,10 @@ def _number(name: str, number: int, graph: Any, what: str, default: int | None =
 
 def _inside(name: str, number: int, graph: Any) -> tuple[np.ndarray, np.ndarray]:
     """Features ``[n, d]`` of a graph, and its links in both directions, sorted and once, ``[2, e]``."""
-    if graph.x is None or graph.edge_index is None or graph.x.dim() != 2:
+    if graph.x is None or graph.edge_index is None:
         raise UserError(f"graph {number} of {name} must have x [nodes, features] and edge_index [2, links].")
-    x, links = graph.x.detach().to_dense().numpy(), graph.edge_index.numpy().astype(np.int64).reshape(2, -1)
+    what = f"graph {number} of {name}"
+    x, links = features_of(what, graph.x).to_dense().numpy(), links_of(what, graph.edge_index)
     nodes = len(x)
     if links.size and not 0 <= links.min() <= links.max() < nodes:
         raise UserError(f"edge_index of graph {number} of {name} names nodes that x does not have.")

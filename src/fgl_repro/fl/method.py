@@ -52,7 +52,7 @@ def that_can_hide_uploads() -> str:
 
 @dataclass
 class Method(Option, _Keeping[S]):
-    """Base of all methods; subclasses set ``name`` and override what differs from plain local training.
+    """This is the base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
     The hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first
     called before the phases, with what ``publish`` sends.
@@ -92,12 +92,12 @@ class Method(Option, _Keeping[S]):
 
     @property
     def as_paper(self) -> bool:
-        """Whether the method runs as its paper writes it."""
+        """Say whether the method runs as its paper writes it."""
         return self.variant == "paper"
 
     @property
     def in_turn(self) -> bool:
-        """Whether clients may train one after the other with one optimiser, as ``protocol.moments=shared`` asks."""
+        """Say whether clients may train in turn with one optimiser, as ``protocol.moments=shared`` asks."""
         return not self.own_optimisers
 
     def check(self) -> None:
@@ -110,29 +110,29 @@ class Method(Option, _Keeping[S]):
 
     @classmethod
     def can_hide_uploads(cls) -> bool:
-        """Whether the server needs sums of uploads alone, so that ``method.secure`` may mask each; default: no."""
+        """Say whether the server needs sums of uploads alone, so that ``method.secure`` may mask each; default: no."""
         return False
 
     # --- before the rounds --------------------------------------------------------------------------------------------
 
     def start(self, model: Model, seed: int) -> Start:
-        """What all clients start from, built on the architecture of the config; default: that architecture itself."""
+        """Build what all clients start from, on the architecture of the config; default: that architecture itself."""
         return Start(model, model.init(torch_rng("init", seed)))
 
     def inputs(self, own: Inputs) -> Inputs:
-        """What clients see of the graphs; default: their own subgraphs, with which the hook is called."""
+        """Return what clients see of the graphs; default: their own subgraphs, with which the hook is called."""
         return own
 
     def state(self, clients: Clients) -> S:
-        """What the method keeps between rounds beside the clients' tensors; default: nothing."""
+        """Return what the method keeps between rounds beside the clients' tensors; default: nothing."""
         return None  # type: ignore[return-value]
 
     def publish(self, clients: Clients, state: S) -> Message | None:
-        """The server's first message, which reaches clients before anything is trained; None: there is no server."""
+        """Return the server's first message, which comes before anything is trained; None: there is no server."""
         return None
 
     def phases(self, clients: Clients, state: S) -> Iterable[Phase]:
-        """What happens between the first message and the rounds, one after the other; default: nothing."""
+        """Yield what happens between the first message and the rounds, one after the other; default: nothing."""
         return ()
 
     # --- a round ------------------------------------------------------------------------------------------------------
@@ -145,28 +145,28 @@ class Method(Option, _Keeping[S]):
         clients.load(message.tensors())
 
     def fit(self, clients: Clients, state: S, round: int, epochs: int) -> Tensor:
-        """Local training; returns the last loss of each client ``[K]``."""
+        """Train the clients locally, and return the last loss of each ``[K]``."""
         return clients.train(self.objective(clients, state, round), epochs)
 
     def objective(self, clients: Clients, state: S, round: int) -> Loss:
-        """The loss of each client ``[K]`` at a step, for the steps of this round; default: mean cross-entropy.
+        """Return the loss of each client ``[K]`` at a step, for the steps of this round; default: mean cross-entropy.
 
         What clients keep of the received models through the round (a teacher, an anchor) is computed here.
         """
         return lambda step: step.task_loss(clients.logits(step))
 
     def upload(self, clients: Clients, state: S) -> Message | None:
-        """What clients send after local training; None: nothing is shared."""
+        """Return what clients send after local training; None: nothing is shared."""
         return None
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
-        """What the server makes of the uploads and sends down, already one row per client."""
+        """Return what the server makes of the uploads and sends down, already one row per client."""
         raise NotImplementedError(f"{self.name} uploads but does not aggregate")
 
     # --- after the rounds ---------------------------------------------------------------------------------------------
 
     def closing(self, clients: Clients, state: S) -> Iterable[Phase]:
-        """What follows the rounds where the protocol fine-tunes; default: every client trains on, on its own nodes.
+        """Return what follows the rounds where the protocol fine-tunes; default: every client trains on its own nodes.
 
         Clients have received what the server made of the last round.
         """
@@ -179,9 +179,9 @@ class Method(Option, _Keeping[S]):
     # --- what is told of it -------------------------------------------------------------------------------------------
 
     def trace(self, clients: Clients, state: S) -> dict[str, Tensor]:
-        """Further curves of a round, about the method itself: tensors of one number each, fetched with the loss."""
+        """Return further curves of a round, about the method itself: tensors of one number, fetched with the loss."""
         return {}
 
     def facts(self, clients: Clients, state: S) -> dict[str, Any]:
-        """What the record keeps of the method's state after the last round; plain JSON types."""
+        """Return what the record keeps of the method's state after the last round, in plain JSON types."""
         return {}

@@ -29,6 +29,28 @@ def default_records() -> Path:
     return folder_of("FGL_RECORDS", RECORDS)
 
 
+def named(folder: str | Path, *, there: bool = False) -> Path:
+    """A folder by its name. An empty one would be the current folder; nothing lies below a file.
+
+    Args:
+        there: Whether it must be there already, as one that is only read must be.
+
+    Raises:
+        UserError: It is no folder, or not there.
+    """
+    if not isinstance(folder, str | Path):
+        raise UserError(f"{folder!r} is no name of a folder: give one in quotes")
+    if folder == "":
+        raise UserError("the name is empty: name a folder")
+    path = Path(folder)
+    above = next((each for each in (path, *path.parents) if each.exists()), Path("."))
+    if not above.is_dir():
+        raise UserError(f"{above} is no folder: name one")
+    if there and not path.is_dir():
+        raise UserError(f"there is no folder {folder}: name one that is there")
+    return path
+
+
 @dataclass(frozen=True)
 class RunFolders:
     """The two folders that hold runs.
@@ -104,6 +126,8 @@ class RunFolders:
         Raises:
             UserError: There is none, or more than one: the sentence names them.
         """
+        if not isinstance(key, str):
+            raise UserError(f"{key!r} is no key of a run: give the beginning of one, in quotes.")
         own = self.store
         here = [path.stem for path in own.files() if path.stem.startswith(key[:PREFIX])]
         published = {

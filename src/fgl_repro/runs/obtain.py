@@ -83,8 +83,8 @@ def settle(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[
     Raises:
         UserError: Worker processes cannot do them, or there would be none.
     """
-    if jobs < 1:
-        raise UserError(f"jobs={jobs} does nothing: give at least 1.")
+    if not hasattr(jobs, "__index__") or jobs < 1:
+        raise UserError(f"jobs={jobs!r} does nothing: give a whole number, at least 1.")
     failed = []
     if jobs == 1:
         for config in configs:

@@ -43,7 +43,9 @@ MEANINGS = {
     "ddof": "0: divided by n, 1: by n - 1",
     "n_seeds": "seeds that have run",
     "wanted": "seeds that the table asks for",
-    "status": "`complete`, `partial`, `not run`, `untuned`, `oom`, `diverged`, `failed`, `empty` or `no data`",
+    "status": "`complete`; `partial`: seeds are missing; `not run`; `untuned`: candidates are missing; of runs that "
+    "ended without a result `oom` (out of memory), `diverged` (a loss that is no number) or `failed`; `empty`: no "
+    "rows to test; `no data`: no raw files",
     "chosen": "hyper-parameters that validation has chosen, where the protocol tunes",
     "runs": "first digits of the keys of the runs behind the number",
     "printed": "the printed number; with `selection` instead: 1 at the round that the protocol prints",

@@ -92,6 +92,8 @@ def load(name: str) -> TableSpec:
     Raises:
         UserError: It does not exist, or its yaml describes no table.
     """
+    if not isinstance(name, str):
+        raise UserError(f"{name!r} is no name of a table: give one that 'fgl-table list' shows, in quotes.")
     found = _paths(tuple(folders()))
     by_short = {_short(full): path for full, path in found.items()}
     path = by_short.get(_short(name)) or by_short.get("fedlog" + _short(name))

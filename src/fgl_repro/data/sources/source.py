@@ -92,10 +92,10 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         raise UserError(
             f"raw() of the data set {name} must give a PyG Data with x, edge_index and y, not {data!r:.80}."
         )
-    labels = data.y.numpy()
-    if not len(data.x) or labels.shape != (len(data.x),) or labels.dtype.kind not in "iu" or labels.min(initial=0) < 0:
+    x, edges = features_of(f"the data set {name}", data.x), links_of(f"the data set {name}", data.edge_index)
+    labels = data.y.cpu().long().numpy() if _whole(data.y) else np.zeros(0)
+    if not len(x) or labels.shape != (len(x),) or labels.min() < 0:
         raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")
-    edges, x = data.edge_index.numpy(), data.x
     if edges.size and not 0 <= edges.min() <= edges.max() < len(x):
         raise UserError(f"edge_index of the data set {name} names nodes that x does not have.")
     parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)
@@ -104,4 +104,65 @@ def of_pyg(name: str, given: Any) -> RawGraph:
     if not np.isfinite(features.data).all():
         raise UserError(f"x of the data set {name} has values that are no finite number.")
     classes = max(int(labels.max()) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
-    return RawGraph(features, edges, labels.astype(np.int64), classes, f"the data set {name}")
+    if classes > len(x):
+        raise UserError(f"y of the data set {name} has {classes} classes for {len(x)} nodes: number them 0, 1, 2, ...")
+    return RawGraph(features, edges, labels, classes, f"the data set {name}")
+
+
+def features_of(what: str, x: Any) -> Any:
+    """The tensor ``x`` of a PyG ``Data``, dense or sparse, on the CPU.
+
+    Args:
+        what: Whose it is, for messages.
+
+    Raises:
+        UserError: It is no tensor ``[nodes, features]``, or its numbers are of a type that NumPy does not have.
+    """
+    import torch
+
+    try:
+        good = isinstance(x, torch.Tensor) and x.dim() == 2 and not x.is_complex()
+        _ = torch.empty(0, dtype=x.dtype).numpy() if good else None
+    except TypeError:
+        good = False
+    if not good:
+        kind = "a tensor [nodes, features] of numbers that NumPy has, too"
+        raise UserError(f"x of {what} must be {kind}, not {_described(x)}: convert it, as by x.float().")
+    return x.detach().cpu()
+
+
+def links_of(what: str, edge_index: Any) -> np.ndarray:
+    """The tensor ``edge_index`` of a PyG ``Data`` as int64 ``[2, E]``.
+
+    Args:
+        what: Whose it is, for messages.
+
+    Raises:
+        UserError: It is something else; what only looks like it would be another graph.
+    """
+    import torch
+
+    dense = isinstance(edge_index, torch.Tensor) and edge_index.layout == torch.strided and edge_index.dim() == 2
+    if not dense or len(edge_index) != 2 or (edge_index.numel() and not _whole(edge_index)):
+        kind = "a dense tensor of whole numbers [2, links]"
+        raise UserError(f"edge_index of {what} must be {kind}, not {_described(edge_index)}: transpose or convert it.")
+    links: np.ndarray = edge_index.detach().cpu().long().numpy()
+    return links
+
+
+def _whole(value: Any) -> bool:
+    """Whether ``value`` is a dense tensor of whole numbers."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return False
+    return not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+
+
+def _described(value: Any) -> str:
+    """What ``value`` is, in a few words."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return f"{type(value).__module__}.{type(value).__name__}"
+    return f"{value.dtype} {list(value.shape)}{'' if value.layout == torch.strided else f' as {value.layout}'}"

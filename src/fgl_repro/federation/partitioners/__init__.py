@@ -38,7 +38,7 @@ class Membership:
 
 @dataclass
 class Partitioner(Option):
-    """How a graph is divided among ``clients``. Subclasses add their parameters and override ``assign``.
+    """A partitioner divides a graph among ``clients``. Subclasses add their parameters and override ``assign``.
 
     Attributes:
         overlapping: Whether parts may share nodes.
@@ -59,7 +59,8 @@ class Partitioner(Option):
         """Refuse, with a :class:`UserError`, what the data set is known to be too small for before it is loaded."""
 
     def assign(self, graph: Graph, parts: int, seed: int) -> tuple[np.ndarray | list[np.ndarray], str]:
-        """Part of each node ``[N]``, or, where parts may share nodes, the ascending nodes of each; and who says so.
+        """Return the part of each node ``[N]``, or, where parts may share nodes, the ascending nodes of each; and how
+        they were made.
 
         Args:
             graph: Graph to divide.
@@ -69,14 +70,14 @@ class Partitioner(Option):
         raise NotImplementedError(f"the partitioner {self.name} assigns nothing")
 
     def roles(self, graph: Graph) -> np.ndarray | None:
-        """Published role of each node ``[N]`` where ``clients`` are all parts; default: none.
+        """Return the published role of each node ``[N]`` where ``clients`` are all parts; default: none.
 
         They are for protocols that draw roles client by client.
         """
         return None
 
     def drawn_roles(self, graph: Graph, split: Split) -> np.ndarray | None:
-        """Role of each node ``[N]`` as it is drawn together with the parts; default: this is not done."""
+        """Return the role of each node ``[N]`` as it is drawn together with the parts; default: this is not done."""
         return None
 
     def divide(self, graph: Graph, parts: int, seed: int) -> Membership:

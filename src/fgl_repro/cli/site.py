@@ -54,6 +54,6 @@ def _tell_of_unwritten(args: argparse.Namespace, specs: Iterable[TableSpec]) -> 
 
 
 def _local(args: argparse.Namespace, papers: Iterable[str]) -> Iterator[Record]:
-    """Runs recorded here, where some tables are a user's own."""
+    """Yield the runs recorded here, where some tables are a user's own."""
     if any((args.tables / paper).is_dir() for paper in papers):
         yield from request.folders_of(args).store.all(strict=False)

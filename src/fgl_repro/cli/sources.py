@@ -14,7 +14,7 @@ from fgl_repro.tables.request import Request
 
 
 def told(parts: Iterable[Pair], archive: Archive) -> str:
-    """How many runs the numbers of tables rest on, tuning candidates among them, and what is unlike in some of them."""
+    """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
     keys = {key for part in parts for key in needs.needed(*part, archive)}
     found = [record for key in keys if (record := archive.load(key)) is not None]
     local = sum(archive.is_local(record.key) for record in found)
@@ -27,7 +27,7 @@ def told(parts: Iterable[Pair], archive: Archive) -> str:
 
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:
-    """The same of what was asked for."""
+    """Tell the same of what was asked for."""
     return told([(wanted.part, wanted.protocol) for wanted in requests], archive)
 
 

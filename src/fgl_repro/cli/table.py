@@ -45,7 +45,7 @@ published runs (results/<paper>/runs.csv) count as done; run --fresh does them a
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status: 0, 1 (runs failed or differ), or what ``exit_status`` says."""
+    """Run as the entry point; returns the exit status: 0, 1 (runs failed or differ), or what ``exit_status`` says."""
 
     def act() -> int:
         args = _parser().parse_args(argv)
@@ -141,12 +141,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _row_id(word: str) -> str:
-    """``fedpub-paper``, as tables call a method's variant, also of ``fedpub:paper``."""
+    """Write ``fedpub-paper``, as tables call a method's variant, also for ``fedpub:paper``."""
     return word.replace(":", "-")
 
 
 def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
-    """Parser of ``a,b`` and of ``a b``."""
+    """Make a parser of ``a,b`` and of ``a b``."""
 
     def parse(text: str) -> list[object]:
         items = text.replace(",", " ").split()
@@ -210,7 +210,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
 
 
 def _watched(items: Sequence[T]) -> Iterable[T]:
-    """The items, with a bar on a terminal's standard error if they take more than two seconds."""
+    """Pass on the items, with a bar on a terminal's standard error if they take more than two seconds."""
     bar: Iterable[T] = tqdm(items, unit="table", delay=2, leave=False, disable=None)
     return bar
 

@@ -44,7 +44,7 @@ _failed: list[str] = []
 
 
 def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
-    """One command-line job: the tuning candidates first if the protocol tunes, then the run itself.
+    """Do one command-line job: the tuning candidates first if the protocol tunes, then the run itself.
 
     Args:
         words: Overrides on the command line; those that the run's options do not tell are printed with them.
@@ -70,7 +70,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
 
 
 def _given(config: Config, words: Sequence[str]) -> str:
-    """``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
+    """Write ``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
     told = ("partitioner.clients", "method.variant")
     keys = {word: word.partition("=")[0] for word in (word.lstrip("+") for word in words)}
     more = [word for word, key in keys.items() if key.partition(".")[0] in AXES and "." in key and key not in told]
@@ -79,7 +79,7 @@ def _given(config: Config, words: Sequence[str]) -> str:
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
 def _hydra_main(cfg: DictConfig) -> float:
-    """One job; returns the validation accuracy, which an optimising sweeper may maximise."""
+    """Do one job; returns the validation accuracy, which an optimising sweeper may maximise."""
     register()  # again: processes of a parallel launcher have not been through main()
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
@@ -100,7 +100,7 @@ def _hydra_main(cfg: DictConfig) -> float:
 
 
 def _plain_sweep(hydra_config: HydraConf) -> bool:
-    """Whether jobs run one after the other in this process and nobody reads what they return."""
+    """Tell whether jobs run one after the other in this process and nobody reads what they return."""
     parts = (hydra_config.sweeper, hydra_config.launcher)
     return all(str(part["_target_"]).rpartition(".")[2] in ("BasicSweeper", "BasicLauncher") for part in parts)
 
@@ -111,7 +111,7 @@ def _complain(sentence: str) -> None:
 
 
 def _flags(words: list[str]) -> argparse.Namespace:
-    """Hydra's flags, as Hydra will read them, and the overrides between and around them.
+    """Read Hydra's flags, as Hydra will read them, and the overrides between and around them.
 
     Raises:
         UserError: There is no such flag, or flags do not go together.
@@ -134,7 +134,7 @@ _full_traceback = False
 
 
 def main() -> None:
-    """Console entry. Status 2 when a job was refused; the other jobs of a sweep are done all the same."""
+    """Run as the console entry. Status 2 when a job was refused; the other jobs of a sweep are done all the same."""
     status = exit_status("fgl-train", _main)
     if status:
         raise SystemExit(status)

@@ -146,15 +146,15 @@ class GCFL(FedAvg[State]):
     def divided(self, cluster: list[int], updates: Tensor, state: State) -> list[list[int]]:
         """Return the cluster, or the two that its minimum cut leaves; ``updates`` are all clients' ``[K, P]``."""
         own = updates[cluster]
-        if len(cluster) < 3 or not self.disagree(float(own.mean(0).norm()), float(own.norm(dim=1).max())):
+        if len(cluster) < 3 or not self.disagree(own.mean(0).norm(), own.norm(dim=1).max()):
             return [cluster]
         return [sorted(cluster[i] for i in part) for part in halves(self.likeness(cluster, own, state))]
 
-    def disagree(self, mean: float, largest: float) -> bool:
+    def disagree(self, mean: Tensor, largest: Tensor) -> bool:
         """Tell whether a cluster is split whose mean update and largest update have these norms."""
         if self.split == "norms":
-            return mean < self.small and largest > self.large
-        return mean < self.ratio * largest
+            return bool((mean < self.small) & (largest > self.large))
+        return bool(mean < self.ratio * largest)
 
     def likeness(self, cluster: list[int], own: Tensor, state: State) -> Tensor:
         """Compute what joins every two clients of a cluster ``[n, n]``, whose ``own`` updates are ``[n, P]``."""

@@ -15,12 +15,12 @@ from fgl_repro.tables.swept import with_lines
 
 
 def compares_methods(spec: TableSpec) -> bool:
-    """Whether its rows are methods, and not variations of one."""
+    """Tell whether the table's rows are methods, and not variations of one."""
     return len({row.method for row in spec.rows}) > 1
 
 
 def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
-    """The table with a row more for each of ``words``: a method, or ``method:variant``.
+    """Return the table with a row more for each of ``words``: a method, or ``method:variant``.
 
     Raises:
         UserError: There is no such method or variant, the table has it already, or it does not compare methods.

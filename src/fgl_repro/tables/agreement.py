@@ -83,7 +83,7 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
 
 
 def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
-    """How many cells would agree instead of differ, or the other way round, had print the other ddof (0 or 1)."""
+    """Count cells that would agree instead of differ, or the other way round, had print the other ddof (0 or 1)."""
     changed = 0
     for cell in cells:
         theirs, ours = reference.of(cell), table.results[cell].at(table.selection)
@@ -93,7 +93,7 @@ def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
 
 
 def columns(table: Grid, selection: str) -> list[Column]:
-    """Rank agreement of each column."""
+    """Measure the rank agreement of each column."""
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
         pairs: dict[str, tuple[float, float]] = {}
@@ -109,7 +109,7 @@ def columns(table: Grid, selection: str) -> list[Column]:
 
 
 def tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau-b between the first and the second numbers, which are tied where six digits are equal."""
+    """Compute Kendall's tau-b between first and second numbers, which are tied where six digits are equal."""
     if len(pairs) < 2:
         return None
     from scipy.stats import kendalltau
@@ -119,7 +119,7 @@ def tau(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def same_winner(pairs: Sequence[tuple[float, float]]) -> bool | None:
-    """Whether the best by the first numbers (one of them, if tied) is also best by the second."""
+    """Tell whether the best by the first numbers (one of them, if tied) is also best by the second."""
     if len(pairs) < 2:
         return None
     best = [max(side) for side in zip(*pairs, strict=True)]
@@ -127,7 +127,7 @@ def same_winner(pairs: Sequence[tuple[float, float]]) -> bool | None:
 
 
 def tallies(table: Grid, selection: str) -> list[Tally]:
-    """One line a method, and ``all`` last."""
+    """Make one tally a method, and ``all`` last."""
     gaps: dict[str, list[Difference]] = {row.label: [] for row in table.spec.rows}
     for cell, found in table.results.items():
         gap = difference(reference.of(cell), found.at(selection))

@@ -95,7 +95,7 @@ class Artifact:
 
 
 def place(spec: TableSpec, protocol: str) -> Path:
-    """Folder of a paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
+    """Return the folder of a paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
 
     With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.
     """
@@ -109,7 +109,7 @@ def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:
 
 
 def blanked(artifact: Artifact, folder: Path) -> int:
-    """How many numbers of the CSV in ``folder`` it would leave blank, line by line; 0 where the lines are others."""
+    """Count numbers of the CSV in ``folder`` that ``artifact`` would blank, line by line; 0 where lines are others."""
     path = folder / f"{artifact.spec.stem}.csv"
     if not path.exists():
         return 0
@@ -129,7 +129,7 @@ def _is_number(text: str) -> bool:
 
 
 def write(artifact: Artifact, folder: Path) -> list[Path]:
-    """Text files and drawings into ``folder``; returns them. A page or drawing that it no longer has is removed."""
+    """Write text files and drawings into ``folder``; returns them. A page or drawing it no longer has is removed."""
     spec = artifact.spec
     for name, text in artifact.texts.items():
         write_atomic(folder / name, text)

@@ -166,20 +166,20 @@ FILES = (
 
 
 def meaning(column: str) -> str:
-    """What a column means; empty where nobody has said it."""
+    """Say what a column means; empty where nobody has said it."""
     if column in MEANINGS:
         return MEANINGS[column]
     return next((told for pattern, told in FAMILIES if re.fullmatch(pattern, column)), "")
 
 
 def of_kind(results: Path, pattern: str) -> list[Path]:
-    """The files that one of :data:`FILES` means; a table as printed is none of the others."""
+    """Find the files that one of :data:`FILES` means; a table as printed is none of the others."""
     wide = "_wide.csv"
     return [path for path in sorted(results.glob(pattern)) if path.name.endswith(wide) == pattern.endswith(wide)]
 
 
 def heads(files: Iterable[Path]) -> list[str]:
-    """Columns of some CSVs, each once, in the order in which they come."""
+    """List the columns of some CSVs, each once, in the order in which they come."""
     found: dict[str, None] = {}
     for path in files:
         with open(path, encoding="utf-8", newline="") as text:
@@ -188,7 +188,7 @@ def heads(files: Iterable[Path]) -> list[str]:
 
 
 def page(results: Path) -> str:
-    """A grid for each kind of file."""
+    """Write a grid for each kind of file."""
     blocks = ["# Columns of the CSV files", "Blank: nothing ran, or nothing is printed."]
     for title, pattern in FILES:
         if names := heads(of_kind(results, pattern)):
@@ -197,7 +197,7 @@ def page(results: Path) -> str:
 
 
 def _lines(names: list[str]) -> list[list[object]]:
-    """A line a column, those of a family together under the first of them."""
+    """Write a line a column, those of a family together under the first of them."""
     told: dict[str, list[str]] = {}
     for name in names:
         told.setdefault(meaning(name) if name not in MEANINGS else f"{name}\0", []).append(name)

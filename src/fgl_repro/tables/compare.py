@@ -36,7 +36,7 @@ CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 
 
 def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
-    """Evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
+    """Find evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found: dict[Cell, Evidence] = {}
     for cell, result in (table.whole or table.results).items():
         guessed = cell.dataset in NAMES and table.spec.metric_of(cell.panel) == ACCURACY
@@ -47,7 +47,7 @@ def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
 
 
 def speaking(table: Grid) -> set[Cell]:
-    """One cell for each printed number: the first row that ran, in the table's order, and the first client count."""
+    """Choose a cell for each printed number: first row that ran, in the table's order, and first client count."""
     first: dict[object, Cell] = {}
     for cell, found in table.results.items():
         if (place := reference.where(cell)) is not None:
@@ -58,7 +58,7 @@ def speaking(table: Grid) -> set[Cell]:
 
 
 def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """How printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
+    """Tell how printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
 
     Of those that count: cells by verdict; the share reproduced of those that can say something, apart for data sets
     that were looked at when settings were chosen and for others; agreement by the old rule. And median tau of the
@@ -90,14 +90,14 @@ def _fitted(lines: Sequence[Mapping[str, Any]], fitted: int) -> list[Mapping[str
 
 
 def head(table: Grid, cell: Cell) -> dict[str, Any]:
-    """The first columns of a CSV line about a cell of a grid of accuracies."""
+    """Fill the first columns of a CSV line about a cell of a grid of accuracies."""
     where = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name, "protocol": table.protocol}
     column, row = {"dataset": cell.dataset, "clients": cell.clients}, cell.row
     return {**where, **column, "method": row.method, "name": row.name, "variant": row.variant}
 
 
 def rows(table: Grid) -> list[dict[str, Any]]:
-    """One row a cell, for the CSV."""
+    """Make one row a cell, for the CSV."""
     out, once = [], speaking(table)
     at_round = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for cell, found in table.results.items():
@@ -122,7 +122,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
 
 
 def paper_number(theirs: Reference | None, form: str = "percent") -> str:
-    """The printed number in the table's format, a misprint in brackets."""
+    """Write the printed number in the table's format, a misprint in brackets."""
     text = number(_printed(theirs), form)
     return f"({text})" if theirs and theirs.suspect else text
 
@@ -132,7 +132,7 @@ def _printed(theirs: Reference | None) -> Stat | None:
 
 
 def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]) -> list[str]:
-    """Ours minus the paper's, how far from our mean a printed number may lie, verdict, what the old rule says."""
+    """Tell ours minus the paper's, how far from our mean a printed number may lie, verdict, what the old rule says."""
     shown, verdict = found
     gap = difference(reference.of(cell), table.results[cell].at(selection))
     half = "" if shown.half is None else f"± {shown.half:.1f}"
@@ -140,7 +140,7 @@ def _beside(table: Grid, cell: Cell, selection: str, found: tuple[Evidence, str]
 
 
 def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVerdicts) -> str:
-    """One column of the table beside the paper, at the printed round: what ``fgl-table`` prints.
+    """Write one column of the table beside the paper, at the printed round: what ``fgl-table`` prints.
 
     A panel without printed numbers has ours alone.
     """
@@ -162,7 +162,7 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVer
 
 
 def fitted(table: Grid) -> list[str]:
-    """The warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
+    """Give the warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
     shown = {row.method: row.name for row in table.spec.rows}
     named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items()]
     told = "Settings of this protocol were chosen by looking at printed numbers: "
@@ -170,14 +170,14 @@ def fitted(table: Grid) -> list[str]:
 
 
 def fine_tuned(table: Grid) -> list[str]:
-    """Whose numbers are those of models that trained on after the last round; nothing where nobody's."""
+    """Say whose numbers are those of models that trained on after the last round; nothing where nobody's."""
     told = dict.fromkeys(cell.row.label for cell, found in table.results.items() if found.fine_tuned)
     named = f"Models of {', '.join(told)} were tested after fine-tuning, each client's at its own best check"
     return [f"{named}: for them there is one number, not one a round."] if told else []
 
 
 def markdown(table: Grid) -> str:
-    """The comparison as a page: per method, per column, per cell."""
+    """Write the comparison as a page: per method, per column, per cell."""
     spec, unit = table.spec, table.spec.unit
     blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
@@ -209,7 +209,7 @@ def markdown(table: Grid) -> str:
 
 
 def screen(table: Grid) -> str:
-    """The table beside the paper, a column at a time, for a terminal."""
+    """Write the table beside the paper, a column at a time, for a terminal."""
     spec = table.spec
     blocks = [
         f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, "
@@ -226,17 +226,17 @@ def screen(table: Grid) -> str:
 
 
 def errors(table: Grid) -> str:
-    """How gaps of errors are to be read; empty where all numbers are shares."""
+    """Say how gaps of errors are to be read; empty where all numbers are shares."""
     return "Of errors less is better; `diff` and `interval` are percent of the printed number." * table.spec.has_errors
 
 
 def difference_head(spec: TableSpec) -> str:
-    """What stands above differences of rows."""
+    """Write what stands above differences of rows."""
     return f"Differences of rows, in {'percent of the second' if spec.has_errors else 'points'}"
 
 
 def differences(table: Grid) -> str:
-    """The lines a table prints below its rows, beside the same differences of the printed numbers."""
+    """Write the lines a table prints below its rows, beside the same differences of the printed numbers."""
     spec, body = table.spec, []
     for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
         gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def among(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Refuses a word that is none of ``names()``."""
+    """Make a validator that refuses a word that is none of ``names()``."""
 
     def known(word: str) -> str:
         if word not in names():
@@ -32,7 +32,7 @@ def among(names: Callable[[], Iterable[str]]) -> AfterValidator:
 
 
 def option_of(group: str) -> AfterValidator:
-    """Refuses what is no file of ``conf/<group>``."""
+    """Make a validator that refuses what is no file of ``conf/<group>``."""
     return among(lambda: options(group))
 
 
@@ -47,12 +47,12 @@ Whole = Annotated[int, Field(strict=True)]
 
 
 def spelled(dataset: str) -> str:
-    """A data set's name wherever a number of ours stands: as papers print it, but that of a rebuild says so."""
+    """Spell a data set's name wherever a number of ours stands: as papers print it, but that of a rebuild says so."""
     return f"{printed_as(dataset)}{' (rebuild)' if rebuilt(dataset) else ''}"
 
 
 def place(dataset: str, clients: int) -> str:
-    """``Cora, 3 clients``: a column of a table."""
+    """Name a column of a table: ``Cora, 3 clients``."""
     return f"{spelled(dataset)}, {clients} clients"
 
 

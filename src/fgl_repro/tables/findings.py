@@ -59,7 +59,7 @@ Linked = Callable[[str, list[Words], list[str]], str]
 
 
 def _kind(told: Words) -> Metric:
-    """What the numbers of a comparison's line or of a measurement are; of accuracies it says nothing."""
+    """Tell what the numbers of a comparison's line or of a measurement are; one of accuracies says nothing of it."""
     return METRICS[told.get("metric") or ACCURACY]
 
 
@@ -75,7 +75,7 @@ class _Lookup:
         self.keys: list[str] = []
 
     def text(self) -> str:
-        """What stands in its place."""
+        """Write what stands in its place."""
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
         whole |= {"noted": self.noted, "tau": self.tau}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
@@ -93,7 +93,7 @@ class _Lookup:
         return (" / " if "," in self.filters.get("panel", "") + self.filters.get("probe", "") else ", ").join(texts)
 
     def matching(self, rows: list[Words], filters: Words) -> list[Words]:
-        """Rows that have one of the values of every filter; what is inherited and no column is left out."""
+        """Select rows that have one of the values of every filter; what is inherited and no column is left out."""
         columns = rows[0] if rows else {}
         if unknown := [name for name in filters if name not in columns]:
             raise ValueError(f"there is no column {unknown[0]}")
@@ -140,7 +140,7 @@ class _Lookup:
         return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else np.nan
 
     def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
-        """One entry of a packed run, or one round of its curves; accuracies in percent, errors as they are."""
+        """Read one entry of a packed run, or one round of its curves; accuracies in percent, errors as they are."""
         found = self.published.records[key].as_json()
         unit = _kind(found["metrics"].get(probe, {}).get(at, {})).scale
         if curve:
@@ -167,13 +167,13 @@ class _Lookup:
         return f"{told.count(REPRODUCED)} of {len(told)}"
 
     def tau(self, filters: Words) -> str:
-        """At the printed round, over methods that both sides have, as the scoreboard has it."""
+        """Tell tau at the printed round, over methods that both sides have, as the scoreboard has it."""
         if not (found := compare.shares(self.matching(self.published.cells, filters))["tau"]):
             raise ValueError("no column that matches has two methods")
         return str(found)
 
     def noted(self, filters: Words) -> str:
-        """Mean gap over the rows of a note's table that have ``rows`` in their name."""
+        """Tell the mean gap over the rows of a note's table that have ``rows`` in their name."""
         path = self.published.folder / "notes" / f"{filters['note']}.md"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         section = text.partition(f"\n## {filters['under']}\n")[2].partition("\n## ")[0]
@@ -187,7 +187,7 @@ class _Lookup:
         return f"{np.mean(found):.1f}"
 
     def ahead(self, filters: Words) -> str:
-        """Columns in which the row is above every row of another method, of those where it and another one ran."""
+        """Count columns with the row above every row of another method, of those where it and another one ran."""
         above, mean = [], f"{filters.pop('at', self.at)}_mean"
         for own in self.matching(self.published.cells, filters):
             place = {name: own[name] for name in ("protocol", "panel", "dataset", "clients")}
@@ -203,12 +203,12 @@ def _combinations(filters: Words) -> list[Words]:
 
 
 def _in_prose(word: str, value: str) -> str:
-    """What an ``each`` stands at, as a method or a data set is called; other values as they are."""
+    """Write what an ``each`` stands at, as a method or a data set is called; other values as they are."""
     return registry.options("method")[value].display if word == "method" else spelled(value)
 
 
 def fill(text: str, published: Published, where: str, inherited: Words, linked: Linked | None = None) -> str:
-    """``text`` with a number, or a link of one, in place of every placeholder.
+    """Put a number, or a link of one, in place of every placeholder in ``text``.
 
     Raises:
         UserError: It names ``where`` and the first placeholder that has no number.
@@ -239,7 +239,7 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
 
 
 def pages(results: Path) -> dict[Path, str]:
-    """Text of the scoreboard, of every paper's findings, of columns and pictures, by file.
+    """Write the text of the scoreboard, of every paper's findings, of columns and pictures, by file.
 
     What has no template has no page.
     """

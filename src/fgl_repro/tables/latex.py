@@ -57,7 +57,7 @@ class Marks:
 
 
 def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = False) -> str:
-    """A ``table*`` for each panel, or where panels run across for each data set and client count.
+    """Write a ``table*`` for each panel, or where panels run across for each data set and client count.
 
     Args:
         printed: Whether the paper's numbers stand below ours.
@@ -75,7 +75,7 @@ def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = Fals
 
 
 def marked(table: Grid, source: Source) -> Marks:
-    """The best and the second best of every column, and which of the best a test tells apart from the second."""
+    """Mark the best and the second best of every column, and which of the best a test tells apart from the second."""
     spec, best, second = table.spec, set[Cell](), set[Cell]()
     pairs: list[tuple[Cell, float]] = []
     several = 0
@@ -99,7 +99,7 @@ def marked(table: Grid, source: Source) -> Marks:
 
 
 def _blocks(spec: TableSpec) -> list[tuple[str, list[Column]]]:
-    """Title and columns of each tabular."""
+    """List title and columns of each tabular."""
     if spec.columns == "panels":
         across = [(panel.title, "", panel) for panel in spec.panels]
         return [(place(*at), [Column(*heads, *at) for heads in across]) for at in spec.places]
@@ -150,7 +150,7 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
 
 
 def _cell(table: Grid, marks: Marks, cell: Cell) -> str:
-    """``\\textbf{86.01}$^{*}$ {\\scriptsize $\\pm$ 0.45}``; or why there is no number."""
+    """Write ``\\textbf{86.01}$^{*}$ {\\scriptsize $\\pm$ 0.45}``; or why there is no number."""
     found = table.results[cell]
     stat = found.at(table.selection)
     if stat is None:
@@ -162,7 +162,7 @@ def _cell(table: Grid, marks: Marks, cell: Cell) -> str:
 
 
 def _parts(stat: Stat, form: str) -> tuple[str, str]:
-    """Mean and std as they are set."""
+    """Write mean and std as they are set."""
     mean, _, std = printing.number(stat, form).replace(" (", " ± ").rstrip(")").partition(" ± ")
     return mean, f" {{\\scriptsize $\\pm$ {std}}}" if std else ""
 
@@ -173,7 +173,7 @@ def _paper(table: Grid, cell: Cell) -> str:
 
 
 def _caption(table: Grid) -> str:
-    """What the numbers are."""
+    """Say what the numbers are."""
     spec, draws = table.spec, "splits and seeds" if table.redraw else "seeds"
     told = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
     told = f"{told[0].upper()}{told[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
@@ -181,7 +181,7 @@ def _caption(table: Grid) -> str:
 
 
 def _notes(table: Grid, marks: Marks, printed: bool) -> str:
-    """Which test, and what a reader must know."""
+    """Say which test was made, and what a reader must know."""
     spec, draws = table.spec, "splits" if table.redraw else "seeds"
     if marks.tested:
         stars = (
@@ -208,5 +208,5 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
 
 
 def escaped(words: str) -> str:
-    """``words`` with what LaTeX would read as commands made harmless."""
+    """Return ``words`` with what LaTeX would read as commands made harmless."""
     return "".join(SPECIAL.get(sign, sign) for sign in words)

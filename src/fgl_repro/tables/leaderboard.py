@@ -44,7 +44,7 @@ class Standing:
 
 
 def standings(table: Grid, panel: Panel, dataset: str, clients: int) -> list[Standing]:
-    """The rows that have a number in a column, the best first."""
+    """Rank the rows that have a number in a column, the best first."""
     kind, found = table.spec.kind_of(panel), {}
     for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
         if (stat := table.results[cell].at(table.selection)) is not None:
@@ -62,7 +62,7 @@ def standings(table: Grid, panel: Panel, dataset: str, clients: int) -> list[Sta
 
 
 def _half(stat: Stat, ddof: int) -> float | None:
-    """Half the 95 % interval of a mean whose std has ``ddof``."""
+    """Compute half the 95 % interval of a mean whose std has ``ddof``."""
     if (std := stat.restated(ddof, 1).std) is None:
         return None
     from scipy.stats import t
@@ -71,7 +71,7 @@ def _half(stat: Stat, ddof: int) -> float | None:
 
 
 def averages(table: Grid, panel: Panel) -> pd.DataFrame:
-    """Mean and std of the ranks, by row's label, over the columns that all added rows have; the best first.
+    """Compute mean and std of the ranks, by row's label, over the columns that all added rows have; the best first.
 
     Only rows that have a number in all of them are ranked. ``firsts``: in how many columns a row is the best.
     """
@@ -88,7 +88,7 @@ def averages(table: Grid, panel: Panel) -> pd.DataFrame:
 
 
 def rows(table: Grid) -> list[dict[str, Any]]:
-    """A line of the CSV for each row that has a number, by column and rank."""
+    """Write a line of the CSV for each row that has a number, by column and rank."""
     out = []
     for panel in table.spec.panels:
         for standing in (each for at in table.spec.places for each in standings(table, panel, *at)):
@@ -102,7 +102,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
 
 
 def markdown(table: Grid) -> str:
-    """A page: average ranks of each panel, then every column."""
+    """Write a page: average ranks of each panel, then every column."""
     spec = table.spec
     blocks = [
         f"# {spec.full_title}",
@@ -152,7 +152,7 @@ def _column(table: Grid, panel: Panel, dataset: str, clients: int) -> list[str]:
 
 
 def draw(figure: Figure, table: Grid) -> None:
-    """A chart a panel: numbers by column with one std, and beside it average ranks with their std over columns."""
+    """Draw a chart a panel: numbers by column with one std, and beside it average ranks and their std over columns."""
     spec = table.spec
     width = max(0.8 * len(spec.drawn), 3.0)
     figure.set_size_inches(width + 4.5, max(0.28 * len(spec.rows) + 1.5, 3.0) * len(spec.panels))
@@ -164,7 +164,7 @@ def draw(figure: Figure, table: Grid) -> None:
 
 
 def _style(table: Grid, row: Row) -> tuple[str, str]:
-    """Colour and mark of a row; those of added ones are like no other's."""
+    """Choose colour and mark of a row; those of added ones are like no other's."""
     number_of, added = table.spec.rows.index(row), len(table.spec.rows) - len(table.spec.added_rows)
     color, mark, _ = charts.style(number_of if number_of < added else number_of - added)
     return (color, mark) if number_of < added else (ADDED, mark)

@@ -46,12 +46,12 @@ class Paper:
 
 
 def folders() -> list[Path]:
-    """Folders that hold a folder for each paper: ours, then a user's."""
+    """List the folders that hold a folder for each paper: ours, then a user's."""
     return [folder / "table" for folder in config_folders()]
 
 
 def _short(name: str) -> str:
-    """``fedlog/table1``, ``fedlog-1`` and ``fedlog1`` are one name; so are ``fedsage/D1`` and ``fedsaged1``."""
+    """Make one name of ``fedlog/table1``, ``fedlog-1`` and ``fedlog1``, and one of ``fedsage/D1`` and ``fedsaged1``."""
     return re.sub(r"table|[/_-]", "", name.lower())
 
 
@@ -76,18 +76,18 @@ def _paths(searched: tuple[Path, ...]) -> dict[str, Path]:
 
 
 def names() -> list[str]:
-    """Tables and figures that there are, by paper, tables first, in the order of their numbers."""
+    """List the tables and figures that there are, by paper, tables first, in the order of their numbers."""
     return list(_paths(tuple(folders())))
 
 
 def papers() -> dict[str, str]:
-    """Papers that have tables, and what they are called in print: ``fedlog``, ``FedLoG``."""
+    """List the papers that have tables, and what they are called in print: ``fedlog``, ``FedLoG``."""
     first = {path.parent.name: path for path in reversed(_paths(tuple(folders())).values())}
     return {paper: _shared(path).name or paper for paper, path in sorted(first.items())}
 
 
 def load(name: str) -> TableSpec:
-    """The table or figure called ``name``: ``fedlog/1``, or in short ``fedlog1``, ``table1``, ``fig9`` (FedLoG's).
+    """Load the table or figure called ``name``: ``fedlog/1``, or in short ``fedlog1``, ``table1``, ``fig9`` (FedLoG's).
 
     Raises:
         UserError: It does not exist, or its yaml describes no table.
@@ -176,7 +176,7 @@ def _wrong(path: Path, what: str) -> UserError:
 
 
 def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
-    """``entries`` as a ``kind``; what pydantic refuses first is told in a sentence that names file and entry."""
+    """Read ``entries`` as a ``kind``; what pydantic refuses first is told in a sentence that names file and entry."""
     try:
         return TypeAdapter(kind).validate_python(entries)
     except ValidationError as error:
@@ -194,7 +194,7 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
 
 @cache_of_options
 def _read(path: Path) -> dict[str, Any]:
-    """Entries of a yaml, to be read only."""
+    """Read the entries of a yaml, which are for reading only."""
     found = read_yaml(path, "table", resolve=True)
     if not isinstance(found, dict):
         raise UserError(f"the table {path} is no mapping of names to values: see the other files in that folder.")
@@ -202,7 +202,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _shared(path: Path) -> Paper:
-    """What the tables of the paper share, of the nearest folder that says it."""
+    """Read what the tables of the paper share, from the nearest folder that says it."""
     near = [path.parent / PAPER, *(folder / path.parent.name / PAPER for folder in folders())]
     return next((_paper(file) for file in near if file.exists()), Paper())
 
@@ -213,7 +213,7 @@ def _paper(file: Path) -> Paper:
 
 
 def _with_like(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Entries of a yaml over those of the table that it is like."""
+    """Lay the entries of a yaml over those of the table that it is like."""
     own = dict(_read(path))
     if "like" not in own:
         return own
@@ -225,7 +225,7 @@ def _with_like(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` over ``under``; ``options`` entry by entry."""
+    """Lay ``over`` over ``under``; ``options`` entry by entry."""
     out = {**under, **over}
     both = (under.get("options"), over.get("options"))
     if all(isinstance(part, dict) for part in both):
@@ -234,14 +234,14 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _unknown(known: Mapping[str, Any], instead: str) -> str:
-    """Why a name is not enough, and what to write: a table of one's own may have no ``_paper.yaml`` beside it."""
+    """Say why a name is not enough, and what to write: a table of one's own may have no ``_paper.yaml`` beside it."""
     if not known:
         return f"and no {PAPER} says what that is: {instead}"
     return f"which {PAPER} does not know: choose from {', '.join(known)}, or {instead}"
 
 
 def _row(given: Any, known: Mapping[str, dict[str, Any]], path: Path) -> Any:
-    """Entries of a row, which may be given by its name in ``_paper.yaml``."""
+    """Return the entries of a row, which may be given by its name in ``_paper.yaml``."""
     if not isinstance(given, str):
         return given
     if given not in known:
@@ -251,7 +251,7 @@ def _row(given: Any, known: Mapping[str, dict[str, Any]], path: Path) -> Any:
 
 
 def _panel(name: str, given: Any, known: Mapping[str, dict[str, Any]], path: Path) -> Any:
-    """Entries of a panel, which may be given by its name in ``_paper.yaml`` or be ``like`` one of those."""
+    """Return a panel's entries, which may be given by its name in ``_paper.yaml`` or be ``like`` one of those."""
     given = {"like": given} if isinstance(given, str) else given
     if not isinstance(given, dict):
         return given

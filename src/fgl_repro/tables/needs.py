@@ -24,13 +24,13 @@ def compose(spec: TableSpec, protocol: str) -> None:
 
 
 def firsts(spec: TableSpec, protocol: str) -> list[Config]:
-    """The first run of every cell at hand, before tuning."""
+    """Compose the first run of every cell at hand, before tuning."""
     compose(spec, protocol)
     return [_first(spec, cell, protocol) for cell in spec.planned()]
 
 
 def _first(spec: TableSpec, cell: Cell, protocol: str) -> Config:
-    """The first run of a cell, before tuning.
+    """Compose the first run of a cell, before tuning.
 
     Raises:
         UserError: A candidate would have another value of what tells the cell's row from others of its method.
@@ -48,35 +48,35 @@ def _first(spec: TableSpec, cell: Cell, protocol: str) -> Config:
 
 
 def _at_seeds(config: Config, spec: TableSpec) -> list[Config]:
-    """The runs of a cell."""
+    """Make the runs of a cell."""
     return [override(config, {"seed": seed}) for seed in spec.seeds]
 
 
 def runs(spec: TableSpec, protocol: str) -> list[Config]:
-    """Every run of the table before tuning; panels that share a world name the same run more than once."""
+    """List every run of the table before tuning; panels that share a world name the same run more than once."""
     return [run for config in firsts(spec, protocol) for run in _at_seeds(config, spec)]
 
 
 def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
-    """First phase of a tuned table; empty otherwise."""
+    """List the first phase of a tuned table; empty otherwise."""
     return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
 
 
 def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
-    """Keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
+    """Find the keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
     choice = tuning.chosen(_first(spec, cell, protocol), source)
     return (keys_of(choice.config, spec.seeds) if choice else []), choice
 
 
 def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
-    """Second phase: the runs a table prints, and how many cannot be named yet because candidates are missing."""
+    """List the second phase: the runs a table prints, and how many cannot be named yet as candidates are missing."""
     found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
     known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
     return known, found.count(None) * len(spec.seeds)
 
 
 def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
-    """Every run a table rests on that can be named yet, candidates included: its key, and its config at some seed."""
+    """List every run a table rests on that can be named yet, candidates included: its key, and config at some seed."""
     configs = firsts(spec, protocol)
     found = {key_of(run): run for config in configs for run in tuning.candidates(config)}
     for config in configs:

@@ -46,7 +46,7 @@ class Gap:
 
 
 def gap(runs: pd.DataFrame, first: str, second: str) -> Gap | None:
-    """How far the first row is ahead of the second; None where they share no seed.
+    """Tell how far the first row is ahead of the second; None where they share no seed.
 
     Args:
         runs: A line a run of one column: ``row``, ``seed``, ``value``.
@@ -98,7 +98,7 @@ class Comparison:
 
 
 def named(spec: TableSpec, word: str) -> Row:
-    """The row that ``word`` calls, by id or method; empty: the first that a user has added, or the paper's own.
+    """Find the row that ``word`` calls, by id or method; empty: the first that a user has added, or the paper's own.
 
     Raises:
         UserError: There is none, or several.
@@ -114,7 +114,7 @@ def named(spec: TableSpec, word: str) -> Row:
 
 
 def compared(wanted: Request, word: str, source: Source) -> Comparison:
-    """The row that ``word`` calls (see :func:`named`) against those asked for, from whatever records there are.
+    """Compare the row that ``word`` calls (see :func:`named`) with those asked for, from whatever records there are.
 
     Raises:
         UserError: The table is no grid of accuracies, has no such row, or is narrowed to that alone.
@@ -144,7 +144,7 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
 
 
 def csv_of(found: Comparison) -> str:
-    """One line a column and other row."""
+    """Write one line a column and other row."""
     spec, rows = found.spec, []
     for line in found.lines:
         cell = line.cell
@@ -160,7 +160,7 @@ def csv_of(found: Comparison) -> str:
 
 
 def page(found: Comparison) -> str:
-    """For people: how to read it, then a grid for each panel and data set, other rows down."""
+    """Write a page for people: how to read it, then a grid for each panel and data set, other rows down."""
     spec, label = found.spec, found.row.label
     rules = spec.config(next(spec.cells()), found.protocol, spec.seeds[0]).protocol
     at = round_name(SELECTION_OF[rules.selection], rules.selected_by == "test")
@@ -180,7 +180,7 @@ def page(found: Comparison) -> str:
 
 
 def _counts(found: Comparison) -> str:
-    """In how many columns the row is told from each other one."""
+    """Tell in how many columns the row is told from each other one."""
     rows = []
     for other in found.spec.rows[1:]:
         own = [line for line in found.lines if line.cell.row == other]
@@ -201,7 +201,7 @@ def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
 
 
 def _text(spec: TableSpec, line: Line) -> str:
-    """``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
+    """Write ``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
     if line.gap is None:
         return ""
     scale, digits = (1, 4) if spec.kind_of(line.cell.panel).error else (100, 2)

@@ -11,7 +11,7 @@ WIDTH = 240
 
 
 def page(results: Path) -> str:
-    """By paper and protocol; a drawing leads to the page of its numbers, or to itself where there is none."""
+    """Show drawings by paper and protocol; each leads to the page of its numbers, or to itself where there is none."""
     blocks = ["# All pictures", "A click leads to the numbers."]
     for paper, name in papers().items():
         folders = sorted({path.parent for path in (results / paper).glob("*/*.png")})
@@ -30,7 +30,7 @@ def _thumbnail(path: Path) -> str:
 
 
 def _order(path: Path) -> tuple[bool, int, str]:
-    """Tables first, each by number."""
+    """Put tables first, each by number."""
     word, _, number = path.stem.partition("_")
     digits = "".join(filter(str.isdigit, number))
     return word != "table", int(digits or 0), number

@@ -41,7 +41,7 @@ class Pair:
 
 
 def shown(pair: Pair) -> Evidence:
-    """What our runs say about the printed number; gap and interval in hundredths of the whole."""
+    """Find what our runs say about the printed number; gap and interval in hundredths of the whole."""
     scale = pair.whole or 1.0
     theirs = None
     if pair.printed is not None:
@@ -54,7 +54,7 @@ def shown(pair: Pair) -> Evidence:
 
 
 def compared(content: Content, pairs: Sequence[Pair]) -> Content:
-    """The content with verdicts in its rows and a sentence on them below its body; all are decided together.
+    """Add verdicts to the content's rows, and a sentence on them below its body; all are decided together.
 
     Args:
         pairs: One for each row, in the order of rows.
@@ -72,7 +72,7 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
 
 
 def sentence(told: Sequence[tuple[Pair, str]]) -> str:
-    """How many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
+    """Say how many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
     by = {verdict: [pair.name for pair, own in told if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):
         return ""

@@ -13,7 +13,7 @@ from fgl_repro.tables.results import NO_RESULT, Result, Stat
 
 
 def number(value: Stat | None, form: str) -> str:
-    """``86.01 ± 1.18`` (percent), ``0.5442 ± 0.0146`` (error), ``0.8601 (0.0118)`` (fraction); blank for nothing."""
+    """Write ``86.01 ± 1.18`` (percent), ``0.5442 ± 0.0146`` (error), ``0.8601 (0.0118)`` (fraction); blank for None."""
     if value is None:
         return ""
     scale, digits = (100, 2) if form == "percent" else (1, 4)
@@ -24,7 +24,7 @@ def number(value: Stat | None, form: str) -> str:
 
 
 def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> str:
-    """A cell as tables print it: number and, where seeds are missing, how many there are; or why there is none.
+    """Write a cell as tables print it: number and, where seeds are missing, how many there are; or why there is none.
 
     Args:
         costs: Whether it also tells what the missing seeds would take.
@@ -41,7 +41,7 @@ def cell_text(found: Result, selection: str, form: str, costs: bool = False) -> 
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """CSV with unix line ends, so that the same numbers are the same bytes everywhere; columns as in the first row."""
+    """Write CSV with unix line ends, so that equal numbers are equal bytes everywhere; columns as in the first row."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -50,23 +50,23 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def decimal(value: float | None, digits: int) -> str:
-    """A number of a CSV, blank for None."""
+    """Write a number of a CSV, blank for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def columns_of(value: Stat | None, digits: int, *names: str) -> dict[str, Any]:
-    """Mean, std and count of seeds as columns of a CSV that have these names; a third name may be left out."""
+    """Give mean, std and count of seeds as columns of a CSV that have these names; a third name may be left out."""
     parts = ("", "", 0) if value is None else (decimal(value.mean, digits), decimal(value.std, digits), value.n)
     return dict(zip(names, parts, strict=False))
 
 
 def signed(value: float | None) -> str:
-    """Points with their sign, blank for None."""
+    """Write points with their sign, blank for None."""
     return "" if value is None else f"{value:+.2f}"
 
 
 def seed_range(counts: Iterable[int]) -> str:
-    """Over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
+    """Say over how many seeds numbers are: ``3 seeds``, ``1 to 3 seeds``; blanks (0) are left out."""
     ran = {int(count) for count in counts} - {0}
     if len(ran) < 2:
         return f"{max(ran, default=0)} seed{'' if ran == {1} else 's'}"
@@ -74,6 +74,6 @@ def seed_range(counts: Iterable[int]) -> str:
 
 
 def grid_text(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
-    """A markdown table, aligned so that it also reads well as plain text."""
+    """Write a markdown table, aligned so that it also reads well as plain text."""
     align = ["left" if i < numbers_from else "right" for i in range(len(heads))]
     return tabulate(rows, heads, tablefmt="pipe", colalign=align, disable_numparse=True)

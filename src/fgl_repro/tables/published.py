@@ -45,12 +45,12 @@ class Published:
 
 
 def all_published(results: Path) -> dict[str, Published]:
-    """Every paper that has packed runs."""
+    """Find every paper that has packed runs."""
     return {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
 
 
 def lines_of(path: Path) -> list[Words]:
-    """Lines of a published CSV; a ValueError names one that is missing."""
+    """Read the lines of a published CSV; a ValueError names one that is missing."""
     if not path.exists():
         raise ValueError(f"there is no file {path.parent.name}/{path.name}")
     with open(path, encoding="utf-8", newline="") as text:

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def remembered(folder: Path, what: Mapping[str, Any], rests_on: str, compute: Callable[[], T]) -> T:
-    """What ``compute`` finds, or found when it was last asked for.
+    """Return what ``compute`` finds, or found when it was last asked for.
 
     Args:
         folder: The cache; where it cannot be written nothing is kept.
@@ -41,12 +41,12 @@ def remembered(folder: Path, what: Mapping[str, Any], rests_on: str, compute: Ca
 
 @cache
 def version_of_code() -> str:
-    """Digest of this package's sources and the versions of what divides graphs."""
+    """Digest this package's sources and the versions of what divides graphs."""
     return digest(_texts(PACKAGE, "*.py") | {name: version(name) for name in ("networkx", "numpy", "pymetis", "scipy")})
 
 
 def version_of_options(folder: Path) -> str:
-    """Digest of this package's sources and of the yaml files in ``folder``: keys of runs rest on nothing else."""
+    """Digest this package's sources and the yaml files in ``folder``: keys of runs rest on nothing else."""
     return digest({"code": version_of_code(), **_texts(folder, "*.yaml")})
 
 

@@ -25,7 +25,7 @@ CORES = 2
 
 
 def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
-    """The page.
+    """Write the page.
 
     Args:
         filled: Tables and figures of the paper, under each protocol that has runs.
@@ -66,7 +66,7 @@ def _with_errors(tables: Sequence[Grid]) -> bool:
 
 
 def _errors_told(tables: Sequence[Grid]) -> str:
-    """How errors are to be read; empty where all numbers are shares."""
+    """Say how errors are to be read; empty where all numbers are shares."""
     return (
         "Of errors less is better: above is below there, the highest mean the lowest, and points are percent of the "
         "printed number."
@@ -74,7 +74,7 @@ def _errors_told(tables: Sequence[Grid]) -> str:
 
 
 def round_of_all(tables: Sequence[Grid], selection: str) -> str:
-    """One of the two rounds in words; where test rows chose it under some protocol, a dagger and its name."""
+    """Tell one of the two rounds in words; where test rows chose it under some protocol, a dagger and its name."""
     names = {table.round_name(selection): table.protocol for table in tables if table.tested}
     usual = [] if tables and all(table.tested for table in tables) else [ROUND_NAMES[selection]]
     chosen = [f"{name} ({protocol})" for name, protocol in names.items() if name != ROUND_NAMES[selection]]
@@ -82,7 +82,7 @@ def round_of_all(tables: Sequence[Grid], selection: str) -> str:
 
 
 def verdicts_told() -> str:
-    """How the verdicts are reached, and what they can find."""
+    """Say how the verdicts are reached, and what they can find."""
     power = [f"{verdict.power(runs, std, 10.0):.0%}" for runs in (5, 3) for std in (1.0, 3.0, 5.0)]
     return (
         "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction "
@@ -98,7 +98,7 @@ def verdicts_told() -> str:
 
 
 def verdict_grid(tables: Sequence[Grid]) -> str:
-    """A line for each panel and protocol."""
+    """Write a line for each panel and protocol."""
     body = []
     for table in tables:
         lines, once = compare.rows(table), compare.speaking(table)
@@ -113,7 +113,7 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
 
 
 def _ddof_told(tables: Sequence[Grid]) -> str:
-    """With which ddof printed stds are read, and how much of the old rule hangs on it."""
+    """Say with which ddof printed stds are read, and how much of the old rule hangs on it."""
     ddof = " and ".join(sorted({str(table.ddof) for table in tables}))
     resting = sum(agreement.resting_on_ddof(table, compare.speaking(table)) for table in tables)
     return (
@@ -131,7 +131,7 @@ def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source |
 
 
 def _wins(tables: Sequence[Grid]) -> str:
-    """Per panel: in how many columns the proposed method is above every baseline, at both rounds and in print."""
+    """Tell per panel in how many columns the proposed method is above every baseline, at both rounds and in print."""
     body = []
     for table in tables:
         for panel in table.spec.panels:
@@ -172,7 +172,7 @@ class Wins:
 
 
 def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
-    """A line for each row of the paper's own method; none where the table does not say which that is."""
+    """Make a line for each row of the paper's own method; none where the table does not say which that is."""
     spec, means, merit = table.spec, {}, table.spec.kind_of(panel).merit
     for row in spec.rows:
         found = {at: table.results[Cell(panel, row, *at)].at(selection) for at in spec.places}
@@ -190,7 +190,7 @@ def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
 
 
 def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
-    """Columns in which the paper prints its own method above every other (misprints aside), and all columns."""
+    """Count columns in which the paper prints its own method above every other (misprints aside), and all columns."""
     numbers, merit = reference.of_panel(panel), spec.kind_of(panel).merit
     named = {name for dataset in spec.datasets if dataset not in spec.absent for name in reference.names(dataset)}
     above = columns = 0
@@ -203,7 +203,7 @@ def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
 
 
 def _others(artifacts: Sequence[Artifact]) -> list[str]:
-    """Tables of other numbers and figures, each once; protocols that give the same share a heading."""
+    """Show tables of other numbers and figures, each once; protocols that give the same share a heading."""
     blocks: list[str] = []
     note = ""
     for spec in dict.fromkeys(item.spec for item in artifacts):
@@ -272,7 +272,7 @@ def _methods(tables: Sequence[Grid]) -> str:
 
 
 def _means(tables: Sequence[Grid]) -> str:
-    """Per protocol ours over print, each over the columns that this protocol and print share."""
+    """Write per protocol ours over print, each over the columns that this protocol and print share."""
     protocols = _protocols(tables)
     pairs: dict[tuple[Panel, Row], dict[str, list[tuple[float, float]]]] = {}
     for table in tables:
@@ -292,7 +292,7 @@ def _means(tables: Sequence[Grid]) -> str:
 
 
 def _beside(pairs: Sequence[tuple[float, float]], error: bool) -> str:
-    """``81.2 / 83.0 (15)``: mean of ours, mean of print, columns; of errors ``0.544 / 0.523 (1)``."""
+    """Write ``81.2 / 83.0 (15)``: mean of ours, mean of print, columns; of errors ``0.544 / 0.523 (1)``."""
     scale, digits = (1, 3) if error else (100, 1)
     ours, theirs = (scale * sum(side) / len(pairs) for side in zip(*pairs, strict=True))
     return f"{ours:.{digits}f} / {theirs:.{digits}f} ({len(pairs)})"
@@ -303,12 +303,12 @@ def _protocols(tables: Sequence[Grid]) -> list[str]:
 
 
 def _part(table: Grid, panel: Panel) -> Grid:
-    """One panel of a table."""
+    """Keep one panel of a table."""
     return table.narrowed(replace(table.spec, panels=(panel,)))
 
 
 def _time(filled: Sequence[Grid], source: Source) -> str:
-    """Hours of computing by the seconds in records: a line for each set of tables on the same runs and protocol."""
+    """Sum hours of computing by the seconds in records: a line for each set of tables on the same runs and protocol."""
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}
     configs: dict[str, dict[str, Any]] = {}
     for table in filled:

@@ -34,7 +34,7 @@ class Request:
 
 
 def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[Any]]) -> Request:
-    """The part of a table that ``kept`` (a list for each of ``NARROWED``, empty: all) names; rows added are in it.
+    """Narrow a table to what ``kept`` (a list for each of ``NARROWED``, empty: all) names; rows added are in it.
 
     Args:
         protocol: None: the table's first.

@@ -81,12 +81,12 @@ class Result:
         return "" if self.hours is None else f"({duration(self.hours)} to run)"
 
     def at(self, selection: str) -> Stat | None:
-        """The number at one of the two rounds."""
+        """Return the number at one of the two rounds."""
         return self.best if selection == "best" else self.last
 
 
 def duration(hours: float) -> str:
-    """``2.1 h``, or ``3 min`` where it is less than one."""
+    """Write ``2.1 h``, or ``3 min`` where it is less than one."""
     return f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
 
 
@@ -113,11 +113,11 @@ class Grid:
     whole: Mapping[Cell, Result] = field(default_factory=dict)
 
     def round_name(self, selection: Selection | str) -> str:
-        """One of the two rounds in words."""
+        """Tell one of the two rounds in words."""
         return round_name(selection, self.tested)
 
     def dagger(self, selection: Selection | str) -> str:
-        """What stands behind numbers that were chosen by looking at test rows."""
+        """Write what stands behind numbers that were chosen by looking at test rows."""
         return " †" if self.tested and selection == "best" else ""
 
     def narrowed(self, part: TableSpec) -> Grid:
@@ -129,12 +129,12 @@ class Grid:
 
 
 def round_name(selection: str, tested: bool) -> str:
-    """One of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
+    """Tell one of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
     return "best test round †" if tested and selection == "best" else ROUND_NAMES[selection]
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
-    """Mean and std of what was measured; None when nothing was."""
+    """Compute mean and std of what was measured; None when nothing was."""
     known = [v for v in values if v is not None]
     if not known:
         return None
@@ -143,7 +143,7 @@ def stat(values: Sequence[float | None], ddof: int) -> Stat | None:
 
 
 def measured(record: Record, probe: str, selection: str, metric: str) -> float | None:
-    """One metric of one probe at one of the two rounds; None for a probe without rows.
+    """Read one metric of one probe at one of the two rounds; None for a probe without rows.
 
     Raises:
         UserError: The record has errors where shares are asked for, or the other way round.
@@ -185,7 +185,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
 
 
 def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]) -> str:
-    """``ended``: how many runs that have no result ended how."""
+    """Say how a cell stands; ``ended``: how many runs that have no result ended how."""
     if found == wanted:
         return "complete" if best is not None else "empty"
     if found:
@@ -194,7 +194,7 @@ def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]
 
 
 def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
-    """The table, or a part of one, from whatever records there are."""
+    """Fill the table, or a part of one, from whatever records there are."""
     if spec.whole is not None:
         return fill(spec.whole, protocol, source).narrowed(spec)
     if not (spec.rows and spec.panels):
@@ -207,19 +207,19 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
 
 
 def _fitted(spec: TableSpec, protocol: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Those of a protocol's fitted methods and data sets that the table has."""
+    """Keep those of a protocol's fitted methods and data sets that the table has."""
     methods = {row.method for row in spec.rows}
     here = {m: [name for name in names if name in spec.datasets] for m, names in protocol.items() if m in methods}
     return {method: names for method, names in here.items() if names}
 
 
 def tally(table: Grid) -> tuple[int, int]:
-    """Complete cells, and all."""
+    """Count complete cells, and all."""
     return sum(found.status == "complete" for found in table.results.values()), len(table.results)
 
 
 def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: int, selection: str) -> float | None:
-    """The first row minus the second, ours or (``paper``) printed; None where one of them has no number.
+    """Subtract the second row from the first, ours or (``paper``) printed; None where one of them has no number.
 
     In points, or where they are errors in percent of the second.
     """

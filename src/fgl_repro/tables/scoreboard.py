@@ -18,7 +18,7 @@ CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", r
 
 
 def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) -> str:
-    """The template with what stands in place of its words.
+    """Fill the template with what stands in place of its words.
 
     Args:
         every: What is published, by paper.
@@ -31,7 +31,7 @@ def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) ->
 
 
 def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
-    """Each paper and protocol, with the lines of comparisons of its tables of which more than half the cells have run.
+    """Yield each paper and protocol, with lines of comparisons of its tables that have run in more than half the cells.
 
     The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
     """
@@ -49,7 +49,7 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
 
 
 def board(every: Mapping[str, Published]) -> str:
-    """A line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
+    """Write a line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
         links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
@@ -64,13 +64,13 @@ def board(every: Mapping[str, Published]) -> str:
 
 
 def _place(table: str) -> tuple[str, int, str]:
-    """By which the numbers of tables are sorted: 2 before 10, and D2 behind both."""
+    """Give the key by which numbers of tables are sorted: 2 before 10, and D2 behind both."""
     letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
     return letter, int(number or 0), rest
 
 
 def causes(texts: Mapping[str, str]) -> str:
-    """A line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
+    """Write a line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
     told: dict[str, list[str]] = {}
     for paper, text in texts.items():
         for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
@@ -81,7 +81,7 @@ def causes(texts: Mapping[str, str]) -> str:
 
 
 def machines(every: Mapping[str, Published]) -> str:
-    """On what the packed runs were made, most first: ``3 runs: 2 on a CPU (torch 2.13.0, 1 thread), 1 on a GPU``."""
+    """Say on what packed runs were made, most first: ``3 runs: 2 on a CPU (torch 2.13.0, 1 thread), 1 on a GPU``."""
     told: Counter[str] = Counter()
     for published in every.values():
         for record in published.records.values():

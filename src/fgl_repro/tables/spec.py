@@ -83,15 +83,15 @@ class TableSpec(Entries):
         return f"{self.paper}/{self.path.stem}"
 
     def metric_of(self, panel: Panel) -> str:
-        """What a panel's numbers are means of."""
+        """Name what a panel's numbers are means of."""
         return panel.metric or self.metric
 
     def kind_of(self, panel: Panel) -> Metric:
-        """Whether a panel's numbers are shares or errors, and so which of two is better."""
+        """Tell whether a panel's numbers are shares or errors, and so which of two is better."""
         return METRICS[self.metric_of(panel)]
 
     def format_of(self, panel: Panel) -> str:
-        """How a panel's numbers are told: ``percent``, ``fraction`` or ``error``."""
+        """Say how a panel's numbers are told: ``percent``, ``fraction`` or ``error``."""
         return "error" if self.kind_of(panel).error else self.format
 
     @property
@@ -157,7 +157,7 @@ class TableSpec(Entries):
         return [at for at in self.places if at[0] not in self.absent] or self.places
 
     def option(self, name: str) -> Any:
-        """An entry of ``options`` that the kind cannot do without.
+        """Return an entry of ``options`` that the kind cannot do without.
 
         Raises:
             UserError: The yaml does not say it.
@@ -169,12 +169,12 @@ class TableSpec(Entries):
         return self.options[name]
 
     def cells(self) -> Iterator[Cell]:
-        """Every number of the table: by panel, data set, clients, row."""
+        """Yield every number of the table: by panel, data set, clients, row."""
         for panel, (dataset, clients), row in product(self.panels, self.places, self.rows):
             yield Cell(panel, row, dataset, clients)
 
     def planned(self) -> list[Cell]:
-        """Cells that can have a number: of data sets that are at hand, and of rows that have runs for their panel."""
+        """List cells that can have a number: of data sets at hand, and of rows that have runs for their panel."""
         return [cell for cell in self.cells() if cell.dataset not in self.absent and cell.fits]
 
     @property
@@ -187,7 +187,7 @@ class TableSpec(Entries):
         return f"Left blank: {told}." if told else ""
 
     def config(self, cell: Cell, protocol: str, seed: int) -> Config:
-        """The run of ``cell`` at ``seed``, before any tuning.
+        """Compose the run of ``cell`` at ``seed``, before any tuning.
 
         Raises:
             UserError: The setting of the cell has no such probe.
@@ -214,11 +214,11 @@ class TableSpec(Entries):
         return out
 
     def under(self, protocol: str) -> TableSpec:
-        """The table with the seeds that the protocol asks for, where it does."""
+        """Give the table the seeds that the protocol asks for, where it does."""
         return replace(self, seeds=tuple(unchecked(None, protocol=protocol).protocol.seeds) or self.seeds)
 
     def by_protocol(self) -> list[tuple[TableSpec, str]]:
-        """The table under each of its protocols."""
+        """Return the table under each of its protocols."""
         read(("protocol", protocol) for protocol in self.protocols)
         return [(self.under(protocol), protocol) for protocol in self.protocols]
 
@@ -235,7 +235,7 @@ class TableSpec(Entries):
         methods: Sequence[str] = (),
         seeds: Sequence[int] = (),
     ) -> TableSpec:
-        """A part of the table; an empty list keeps the whole axis.
+        """Keep a part of the table; an empty list keeps the whole axis.
 
         Raises:
             UserError: A list holds something that the table does not have.
@@ -255,7 +255,7 @@ class TableSpec(Entries):
         return part if part == whole else replace(part, whole=whole)
 
     def smoke(self) -> TableSpec:
-        """Two rounds of one seed for the first data set and client count: does everything work?
+        """Shorten the table to two rounds of one seed for the first data set and client count: does everything work?
 
         The shorter runs have keys of their own, so they can never be taken for the table's.
         """
@@ -275,7 +275,7 @@ def _setting(option: str) -> Setting:
 
 @cache_of_options
 def _same_world(option: str, every: tuple[str, ...]) -> str:
-    """The first of ``every`` that differs from ``option`` in nothing but its focus: their runs are composed once."""
+    """Find the first of ``every`` that differs from ``option`` in nothing but focus: their runs are composed once."""
     own = _setting(option)
     return next(other for other in every if replace(_setting(other), focus=own.focus) == own)
 

@@ -34,7 +34,7 @@ class Plan:
     tuned: Sequence[Sequence[tuple[str, Keys]]]
 
     def needed(self, archive: Archive) -> Keys:
-        """The runs that can be named yet, candidates included."""
+        """Name the runs that can be named yet, candidates included."""
         found = dict(self.runs)
         for cell in self.tuned:
             curves = next(iter(cell[0][1].values()))
@@ -44,7 +44,7 @@ class Plan:
         return found
 
     def line(self, archive: Archive) -> list[str]:
-        """Name, protocol, title, and how many of its runs are recorded, or known to diverge."""
+        """Tell name, protocol, title, and how many of its runs are recorded, or known to diverge."""
         needed = self.needed(archive)
         done = sum(archive.enough(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
         return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]

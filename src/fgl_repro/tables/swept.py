@@ -12,7 +12,7 @@ from fgl_repro.tables.spec import TableSpec
 
 
 def with_lines(spec: TableSpec, lines: Sequence[Row]) -> TableSpec:
-    """The table with further lines, each swept; one alone needs no name, as what is swept tells its rows apart."""
+    """Add further lines to the table, each swept; one alone needs no name, as what is swept tells its rows apart."""
     every = (*spec.lines, *lines)
     named = every if len(every) > 1 else [replace(row, name="") for row in every]
     rows = [each for row in named for each in swept(row, spec.sweep, spec.around)]
@@ -20,7 +20,7 @@ def with_lines(spec: TableSpec, lines: Sequence[Row]) -> TableSpec:
 
 
 def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any] | None = None) -> list[Row]:
-    """``row`` with every combination of the values of ``sweep``, the last override moving fastest.
+    """Repeat ``row`` with every combination of the values of ``sweep``, the last override moving fastest.
 
     Args:
         around: A value of each; combinations that leave it in more than one are left out.
@@ -38,17 +38,17 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any
 
 
 def added_lines(spec: TableSpec) -> tuple[str, ...]:
-    """Ids of the rows that a user has added, each line by its own one instead of those of its swept rows."""
+    """List the ids of rows that a user has added, each line by its own one instead of those of its swept rows."""
     lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added_rows})
     return tuple(lines) if spec.lines else spec.added_rows
 
 
 def line_of(spec: TableSpec, row: Row) -> Row:
-    """The row of the yaml that was swept into ``row``."""
+    """Find the row of the yaml that was swept into ``row``."""
     return next(line for line in spec.lines if line.id == row.line)
 
 
 def rows_by_line(spec: TableSpec) -> dict[Row, list[Row]]:
-    """The rows that there are of each line; a line of which none is left is not among them."""
+    """List the rows that there are of each line; a line of which none is left is not among them."""
     found = {line: [row for row in spec.rows if row.line == line.id] for line in spec.lines}
     return {line: rows for line, rows in found.items() if rows}

@@ -57,7 +57,7 @@ class Evidence:
 def evidence(
     theirs: Reference | None, ours: Stat | None, ddof: int, chance: float = 0.0, least: float = LEAST
 ) -> Evidence:
-    """What the runs of a cell say about its printed number.
+    """Find what the runs of a cell say about its printed number.
 
     Args:
         ddof: Delta degrees of freedom of our std.
@@ -79,7 +79,7 @@ def evidence(
 
 
 def differing(p: Sequence[float]) -> np.ndarray:
-    """Which hypotheses are rejected at a false discovery rate of LEVEL, bool ``[len(p)]`` (Benjamini and Hochberg)."""
+    """Mark the hypotheses rejected at a false discovery rate of LEVEL, bool ``[len(p)]`` (Benjamini and Hochberg)."""
     order = np.argsort(p)
     below = np.flatnonzero(np.asarray(p)[order] <= LEVEL * np.arange(1, len(p) + 1) / max(len(p), 1))
     out = np.zeros(len(p), dtype=bool)
@@ -88,7 +88,7 @@ def differing(p: Sequence[float]) -> np.ndarray:
 
 
 def verdicts(cells: Sequence[Evidence]) -> list[str]:
-    """The verdict on each of the cells that answer one question together.
+    """Give the verdict on each of the cells that answer one question together.
 
     ``differs`` if its p-value is rejected among theirs, else ``reproduced`` if the gap is at most POINTS, else ``within
     the spread``: the runs scatter too widely to tell. ``no evidence`` if it is silent.
@@ -103,7 +103,7 @@ def verdicts(cells: Sequence[Evidence]) -> list[str]:
 
 
 def power(runs: int, std: float, points: float) -> float:
-    """Probability that a printed number ``points`` off the truth falls outside the 95 % interval of so many runs.
+    """Compute how probably a printed number ``points`` off the truth is outside the 95 % interval of so many runs.
 
     Args:
         std: Of a single run, in points; the printed number is one draw, too.

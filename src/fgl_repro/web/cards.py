@@ -26,12 +26,12 @@ SIGNS = {" * ": " · ", "&lt;-": "←", "-&gt;": "→", "&lt;=": "≤", "&gt;=":
 
 
 def names() -> dict[str, str]:
-    """Methods by name, and the one line that says what each is."""
+    """List the methods by name, and the one line that says what each is."""
     return {name: _prose(kind).partition("\n")[0] for name, kind in registry.options("method").items()}
 
 
 def page(name: str, tables: Mapping[str, str]) -> str:
-    """A method's page.
+    """Write a method's page.
 
     Args:
         tables: Titles of the tables that it has a row in, by the address of their pages.
@@ -52,7 +52,7 @@ def page(name: str, tables: Mapping[str, str]) -> str:
 
 
 def _prose(kind: type[Any]) -> str:
-    """The card: what stands at the head of the method's module, or of its package."""
+    """Return the card: what stands at the head of the method's module, or of its package."""
     module = sys.modules[kind.__module__]
     return (module.__doc__ or kind.__doc__ or kind.__name__).strip()
 
@@ -62,7 +62,7 @@ def _paragraphs(text: str) -> Iterable[list[str]]:
 
 
 def _block(lines: list[str]) -> str:
-    """A paragraph in markdown: lines set in are equations; ``Variants:`` heads a list."""
+    """Write a paragraph in markdown: lines set in are equations; ``Variants:`` heads a list."""
     if all(line.startswith("    ") for line in lines):
         return "\n".join(['<div class="fgl-equation">', *(f"{equation(line.strip())}<br>" for line in lines), "</div>"])
     head, inner = lines[0], lines[1:]
@@ -80,7 +80,7 @@ def _block(lines: list[str]) -> str:
 
 
 def equation(line: str) -> str:
-    """A line of plain-text mathematics as HTML: Greek letters, signs, and what is raised or lowered."""
+    """Write a line of plain-text mathematics as HTML: Greek letters, signs, and what is raised or lowered."""
     out = html.escape(line, quote=False)
     for plain, sign in SIGNS.items():
         out = re.sub(rf"\b{plain}(?=[_ (])", sign, out) if plain.isalpha() else out.replace(plain, sign)
@@ -91,7 +91,7 @@ def equation(line: str) -> str:
 
 
 def _options(name: str, kind: type[Any]) -> list[list[object]]:
-    """A line a field: the default is that of ``method=NAME``, whose yaml may say another one than the class."""
+    """Write a line a field: the default is that of ``method=NAME``, whose yaml may say another one than the class."""
     path = yaml_files("method").get(name)
     given = OmegaConf.to_container(OmegaConf.load(path)) if path is not None else {}
     assert isinstance(given, dict)
@@ -110,7 +110,7 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
 
 
 def meanings(kind: type[Any]) -> dict[str, str]:
-    """What the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
+    """Read what the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
     told: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]

@@ -39,7 +39,7 @@ COLOURS_OF_A_MAP = 12
 
 
 def plotly(draw: Callable[[Figure], None]) -> dict[str, Any]:
-    """``{data, layout, width}`` of what ``draw`` draws; ``width`` is what a chart needs to be read, in pixels."""
+    """Make ``{data, layout, width}`` of what ``draw`` draws; ``width`` is what a chart needs to be read, in pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -96,7 +96,7 @@ def _traces(chart: Axes) -> Iterator[Trace]:
 
 
 def _label(artist: Artist) -> str:
-    """What the legend calls it; matplotlib's own names begin with an underscore and are in no legend."""
+    """Say what the legend calls an artist; matplotlib's own names begin with an underscore and are in no legend."""
     label = str(artist.get_label())
     return "" if label.startswith("_") else label
 
@@ -112,7 +112,7 @@ def _opaque(colour: str) -> str:
 
 
 def _numbers(values: Any) -> list[Any]:
-    """Values as JSON has them; None for what is no number."""
+    """Give values as JSON has them; None for what is no number."""
     return [None if isinstance(v, float) and not math.isfinite(v) else v for v in np.asarray(values).tolist()]
 
 
@@ -133,7 +133,7 @@ def _line(line: Line2D) -> Trace:
 
 
 def _errorbar(container: ErrorbarContainer) -> Trace:
-    """Dots with bars, which matplotlib keeps as line segments."""
+    """Draw dots with bars, which matplotlib keeps as line segments."""
     line, _, bars = container.lines
     x, y = (np.asarray(values, float) for values in (line.get_xdata(), line.get_ydata()))
     trace = _line(line) | {"mode": "markers", **_named(_label(container))}  # type: ignore[arg-type]
@@ -149,14 +149,14 @@ def _errorbar(container: ErrorbarContainer) -> Trace:
 
 
 def _band(corners: Any, colour: str, label: str) -> Trace:
-    """The band around a line; it is hidden with that line."""
+    """Draw the band around a line; it is hidden with that line."""
     x, y = np.asarray(corners).T
     fill = {"fill": "toself", "fillcolor": _rgba(colour), "line": {"width": 0}, "hoverinfo": "skip", "mode": "lines"}
     return {"type": "scatter", **_named(label), "x": _numbers(x), "y": _numbers(y), **fill}
 
 
 def _rgba(colour: str) -> str:
-    """``#rrggbbaa`` as Plotly understands it."""
+    """Write ``#rrggbbaa`` as Plotly understands it."""
     red, green, blue, alpha = (int(colour[at : at + 2], 16) for at in (1, 3, 5, 7))
     return f"rgba({red},{green},{blue},{alpha / 255:.3f})"
 
@@ -169,7 +169,7 @@ def _dots(found: Any, colour: str) -> Trace:
 
 
 def _image(image: AxesImage, across: Mapping[float, str], down: Mapping[float, str]) -> Trace:
-    """Numbers as colours, with the colours of the map and its ends; a field is told by the words at its ticks."""
+    """Draw numbers as colours, with the colours of the map and its ends; a field is told by the words at its ticks."""
     left, right, bottom, top = image.get_extent()
     z: Any = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
     rows, columns = z.shape[:2]
@@ -193,7 +193,7 @@ def _middles(start: float, end: float, count: int) -> Any:
 
 
 def _axes(chart: Axes, number: int) -> dict[str, Any]:
-    """Place, ends, ticks and titles of a chart's two axes."""
+    """Set place, ends, ticks and titles of a chart's two axes."""
     box, suffix = chart.get_position(), "" if number == 1 else str(number)
     out: dict[str, Any] = {}
     for name, axis, ends, domain, scale, words in (
@@ -227,7 +227,7 @@ def _ticks(axis: Any) -> list[tuple[float, str]]:
 
 
 def _told(axis: Any) -> dict[float, str]:
-    """Words at ticks, in one line; where they are two, the first holds for the ticks after it, too."""
+    """Read the words at ticks, in one line; where they are two, the first holds for the ticks after it, too."""
     out, head = {}, ""
     for at, text in _ticks(axis):
         above, two, below = text.rpartition("\n")
@@ -237,19 +237,19 @@ def _told(axis: Any) -> dict[float, str]:
 
 
 def _side(axis: Any) -> str:
-    """Where its ticks have their words."""
+    """Tell where an axis's ticks have their words."""
     ticks = axis.get_major_ticks()
     first, second = ("bottom", "top") if axis.axis_name == "x" else ("left", "right")
     return second if ticks and ticks[0].label2.get_visible() else first
 
 
 def _pixels(text: Any) -> int:
-    """Height of letters, for which matplotlib has left room."""
+    """Measure the height of letters, for which matplotlib has left room."""
     return round(float(text.get_fontsize()) / 72 * DOTS_PER_INCH)
 
 
 def _is_number(text: str, at: float) -> bool:
-    """Whether a tick's words are its place, as a browser would write it, too; values side by side are not."""
+    """Tell whether a tick's words are its place, as a browser would write it, too; values side by side are not."""
     try:
         return math.isclose(float(text.replace("−", "-")), at, rel_tol=0.01, abs_tol=1e-9)
     except ValueError:
@@ -257,7 +257,7 @@ def _is_number(text: str, at: float) -> bool:
 
 
 def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
-    """A chart's title, and words inside it."""
+    """Write a chart's title, and words inside it."""
     above = {"xref": f"{x} domain", "yref": f"{y} domain", "x": 0.5, "y": 1.0, "yanchor": "bottom"}
     above |= {"x": 0.0, "xanchor": "left"} if chart.get_title("left") else {}
     if _side(chart.xaxis) == "top":  # above the words at its ticks
@@ -279,7 +279,7 @@ def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
 
 
 def _across(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
-    """Lines from side to side, and boxes, which have one axis in units of the chart."""
+    """Draw lines from side to side, and boxes, which have one axis in units of the chart."""
     out = []
     for line in chart.lines:
         if line.get_transform() == chart.transData:
@@ -295,7 +295,7 @@ def _across(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
 
 
 def scoreboard(shares: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
-    """A bar for each name: how its printed numbers fare, by verdict, see :func:`fgl_repro.tables.compare.shares`."""
+    """Draw a bar a name: how its printed numbers fare, by verdict, see :func:`fgl_repro.tables.compare.shares`."""
     names = list(shares)[::-1]
     counts = {
         name: {word: int(str(count)) for word, count in shares[name].items() if word in COLOURS} for name in names

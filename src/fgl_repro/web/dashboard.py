@@ -44,12 +44,12 @@ def check() -> None:
 
 
 def _asked(spec: TableSpec) -> list[tuple[str, str]]:
-    """Probe and entry of a measurement that the table's panels print, each once."""
+    """List probe and entry of a measurement that the table's panels print, each once."""
     return list(dict.fromkeys((panel.probe, spec.kind_of(panel).entry) for panel in spec.panels))
 
 
 def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
-    """Charts by the name of their section: means of a row's runs, with a band of one std."""
+    """Make charts by the name of their section: means of a row's runs, with a band of one std."""
     from wandb_workspaces.reports import v2
 
     tested = unchecked(None, protocol=protocol).protocol.selected_by == "test"
@@ -91,7 +91,7 @@ def _digest(*words: object) -> str:
 
 
 def workspace(spec: TableSpec, protocol: str, entity: str, project: str) -> Workspace:
-    """The workspace of a table: a section for selected numbers, curves, clients and cost."""
+    """Make the workspace of a table: a section for selected numbers, curves, clients and cost."""
     from wandb_workspaces import expr, workspaces
 
     parts = _panels(spec, protocol)
@@ -110,7 +110,7 @@ def workspace(spec: TableSpec, protocol: str, entity: str, project: str) -> Work
 
 
 def report(table: Grid, entity: str, project: str) -> Report:
-    """The report of a filled table: ours beside print, then each column's charts."""
+    """Write the report of a filled table: ours beside print, then each column's charts."""
     from wandb_workspaces.reports import v2
 
     spec = table.spec
@@ -147,7 +147,7 @@ def _filter(spec: TableSpec, protocol: str, dataset: str, clients: int) -> str:
 
 
 def _placed(panels: Sequence[Any]) -> list[Any]:
-    """The panels, three in a row of W&B's 24 columns."""
+    """Place the panels, three in a row of W&B's 24 columns."""
     from wandb_workspaces.reports import v2
 
     for number, panel in enumerate(panels):

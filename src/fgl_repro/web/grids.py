@@ -19,7 +19,7 @@ WHO = ("panel", "dataset", "clients", "method", "name", "variant")
 
 
 def data(spec: TableSpec, folder: Path, runs: Runs) -> dict[str, Any]:
-    """What the page of a table shows: a line a cell, at the round that the protocol prints.
+    """Collect what the page of a table shows: a line a cell, at the round that the protocol prints.
 
     Args:
         folder: Where ``table_*.csv`` and ``compare_*.csv`` lie.

@@ -44,7 +44,7 @@ def add(site: Site, sources: Sources, watched: Watched) -> None:
 
 
 def _front(site: Site, sources: Sources) -> None:
-    """The scoreboard, whose bars stand above its table."""
+    """Write the scoreboard, whose bars stand above its table."""
     path = sources.results / "README.md"
     text = _mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
     title, _, rest = text.partition("\n\n")
@@ -58,7 +58,7 @@ def _front(site: Site, sources: Sources) -> None:
 
 
 def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
-    """Pages about the files of all papers."""
+    """Write the pages about the files of all papers."""
     found = {"Pictures": results / "PICTURES.md", "Columns": results / "COLUMNS.md"}
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.exists()}
     # links in HTML are not MkDocs' to follow
@@ -66,12 +66,12 @@ def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
 
 
 def _mirrored(text: str) -> str:
-    """A page of ``results/`` as it stands in the site, where a comparison is on the page of its table."""
+    """Return a page of ``results/`` as it stands in the site, where a comparison is on the page of its table."""
     return re.sub(r"compare_(\w+)\.md", r"table_\1.md", text)
 
 
 def _told(site: Site, folder: Path, paper: str) -> list[Any]:
-    """A paper's report, findings and notes, where it has some."""
+    """Write a paper's report, findings and notes, where it has some."""
     pages: list[Any] = []
     if (folder / "README.md").exists():
         text = _mirrored((folder / "README.md").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def _told(site: Site, folder: Path, paper: str) -> list[Any]:
 
 
 def _added(site: Site, own: Path, paper: str) -> list[Any]:
-    """Tables of a paper with rows that a user has added: their ranks among the paper's."""
+    """Write the tables of a paper with rows that a user has added: their ranks among the paper's."""
     pages: list[Any] = []
     for path in sorted(own.glob(f"{paper}+*/*/leaderboard_*.md")):
         place, number = path.parent.relative_to(own), path.stem.removeprefix("leaderboard_")
@@ -96,7 +96,7 @@ def _added(site: Site, own: Path, paper: str) -> list[Any]:
 
 
 def _files_of(site: Site, folder: Path, place: Path, number: str) -> str:
-    """Picture and CSV of a table with added rows."""
+    """Copy picture and CSV of a table with added rows; returns the lines that lead to them."""
     _copied(folder, site.docs / place)
     picture = f"\n![Table {number}](table_{number}.png)\n" if (folder / f"table_{number}.png").exists() else ""
     return f"{picture}\nFiles: [`leaderboard_{number}.csv`](leaderboard_{number}.csv).\n"
@@ -111,20 +111,20 @@ def _copied(folder: Path, target: Path) -> None:
 
 
 def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
-    """Where a table lies under a protocol; None where it has not been written."""
+    """Find where a table lies under a protocol; None where it has not been written."""
     found = (folder / spec.paper / protocol for folder in (sources.results, sources.own))
     return next((folder for folder in found if (folder / f"{spec.stem}.csv").exists()), None)
 
 
 def _findings(folder: Path, paper: str) -> str:
-    """A paper's findings, whose numbers lead to the cells and runs that they are of."""
+    """Write a paper's findings, whose numbers lead to the cells and runs that they are of."""
     published = Published(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
     return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
 
 
 def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:
-    """A number of a finding as a link to the lines of a comparison, or to the runs, that it was made from."""
+    """Link a number of a finding to the lines of a comparison, or to the runs, that it was made from."""
     if keys:
         return f"[{text}](../runs.md#keys={','.join(key[:8] for key in keys)})"
     places = {(line["protocol"], line["table"]) for line in lines}
@@ -141,7 +141,7 @@ def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:
 
 
 def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder: Path) -> str:
-    """The page of a table or figure under a protocol."""
+    """Write the page of a table or figure under a protocol."""
     place, stem = f"{spec.paper}/{protocol}", spec.stem
     _copied(folder, site.docs / place)
     beside = folder / f"compare_{spec.table}.md"
@@ -176,7 +176,7 @@ def _static(comparison: Path) -> list[str]:
 
 
 def _files(folder: Path, spec: TableSpec, chart: str) -> str:
-    """The picture, with ``chart`` if it does not stand above, and the numbers to take away."""
+    """Show the picture, with ``chart`` if it does not stand above, and the numbers to take away."""
     blocks = []
     if (folder / f"{spec.stem}.png").exists():
         blocks += ["## As a picture", chart, f"![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}"]

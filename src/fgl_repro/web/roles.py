@@ -9,5 +9,5 @@ ROLE = re.compile(r":(?:class|func|meth|mod|data|attr):\s*<code>~?([\w.]+)</code
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """A page whose roles name the last part of what they refer to."""
+    """Let a page's roles name the last part of what they refer to."""
     return ROLE.sub(lambda found: f"<code>{found[1].rpartition('.')[2]}</code>", html)

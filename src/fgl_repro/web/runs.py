@@ -34,7 +34,7 @@ class Runs:
                 self._file[record.key[:SHORT]] = record.cell[:DIGITS]
 
     def files(self, keys: Iterable[str]) -> list[str]:
-        """Names of the scripts that hold the runs whose keys begin so; runs that are not at hand have none."""
+        """Name the scripts that hold the runs whose keys begin so; runs that are not at hand have none."""
         return list(dict.fromkeys(file for key in keys if (file := self._file.get(key[:SHORT]))))
 
     def write(self, docs: Path, curves: CurvesByRun) -> None:

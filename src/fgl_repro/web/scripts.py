@@ -16,5 +16,5 @@ def write(docs: Path, name: str, content: Any) -> None:
 
 
 def quoted(text: str) -> str:
-    """``text`` as a string of JavaScript."""
+    """Write ``text`` as a string of JavaScript."""
     return json.dumps(text).replace("</", "<\\/")

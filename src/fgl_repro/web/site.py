@@ -55,7 +55,7 @@ def build(sources: Sources, out: Path, work: Path, watched: results.Watched = it
 
 
 def _assets(site: Site) -> None:
-    """Our script and style, and of two packages the part that runs in a browser."""
+    """Copy our script and style, and of two packages the part that runs in a browser."""
     folder = site.docs / "assets"
     folder.mkdir(parents=True)
     with as_file(files(ASSETS)) as own:
@@ -83,7 +83,7 @@ def _methods(site: Site) -> None:
 
 
 def _guides(site: Site, guides: Path) -> None:
-    """Guides, in the order in which their list names them, and the reference of what a user's code meets."""
+    """Write the guides, in the order in which their list names them, and the reference of what a user's code meets."""
     pages: list[Any] = []
     listed = guides / "README.md"
     names = LINK.findall(listed.read_text(encoding="utf-8")) if listed.exists() else []

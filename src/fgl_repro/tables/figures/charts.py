@@ -26,13 +26,13 @@ Point = tuple[float, float, float]
 
 
 def style(number: int) -> tuple[str, str, object]:
-    """Colour, mark and dash of the nth series; once colours come again, they do with other marks and dashes."""
+    """Choose colour, mark and dash of the nth series; once colours come again, they do with other marks and dashes."""
     shifted = number + number // len(PALETTE)
     return PALETTE[number % len(PALETTE)], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
 
 
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
-    """A line of means with a band of one std, which ends at 0; nothing, and no entry in the legend, without a point."""
+    """Draw means as a line with a band of one std that ends at 0; without a point nothing, nor a word in the legend."""
     if points:
         color, mark, dash = style(number)
         x, mean, std = (list(values) for values in zip(*points, strict=True))
@@ -42,12 +42,12 @@ def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks
 
 
 def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
-    """As :func:`spans`, of numbers above 0, where bars end."""
+    """Draw numbers above 0 as :func:`spans` does; bars end at 0."""
     spans(chart, points, number, label, floor=0.0)
 
 
 def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: float = -math.inf) -> None:
-    """Means with error bars of one std, which end at ``floor``; nothing, nor a word in the legend, without a point."""
+    """Draw means with error bars of one std, ending at ``floor``; without a point nothing, nor a word in the legend."""
     if points:
         color, mark, _ = style(number)
         x, mean, std = (list(values) for values in zip(*points, strict=True))
@@ -56,9 +56,9 @@ def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: 
 
 
 def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool = True) -> None:
-    """Labels, light horizontal lines, no box; accuracies in percent from 0 to 100, or (not ``whole``) what is drawn.
+    """Give a chart its labels, light horizontal lines, no box; a chart without a point says so.
 
-    A chart without a point says so.
+    It shows accuracies in percent from 0 to 100, or (not ``whole``) what is drawn.
     """
     if not math.isfinite(chart.dataLim.x0):
         chart.text(0.5, 0.5, "not run", transform=chart.transAxes, ha="center", color="0.5")
@@ -73,14 +73,14 @@ def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool 
 
 
 def axis(kind: Metric) -> str:
-    """What numbers of a kind are called at their axis."""
+    """Say what numbers of a kind are called at their axis."""
     if kind.error:
         return kind.title
     return "accuracy (%)" if kind.title == kind.entry else f"{kind.title} (%)"
 
 
 def legend(figure: Figure) -> None:
-    """One legend of what the charts show, below them, as wide as they are."""
+    """Draw one legend of what the charts show, below them, as wide as they are."""
     pairs = [pair for chart in figure.axes for pair in zip(*chart.get_legend_handles_labels(), strict=True)]
     named = {label: handle for handle, label in reversed(pairs)}
     labels = list(dict.fromkeys(label for _, label in pairs))
@@ -116,6 +116,6 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
 
 
 def filled(text: str, width: int) -> str:
-    """In as few lines as ``width`` characters allow, and these of about one length: no word alone in the last."""
+    """Break text into as few lines as ``width`` characters allow, of about one length: no word alone in the last."""
     tried = [fill(text, narrower, break_long_words=False) for narrower in range(1, width + 1)]
     return next(each for each in tried if each.count("\n") == tried[-1].count("\n"))

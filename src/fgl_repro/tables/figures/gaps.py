@@ -22,7 +22,7 @@ LETTERS = 15.0  # that an inch holds below the charts
 
 
 def draw(figure: Figure, table: Grid) -> None:
-    """A chart a panel: methods down, data sets and client counts across, ours minus the printed number."""
+    """Draw a chart a panel: methods down, data sets and client counts across, ours minus the printed number."""
     spec, columns = table.spec, len(table.spec.drawn)
     height = 0.24 * len(spec.rows) + 1.1
     figure.set_size_inches(max(0.52 * columns + 3.2, 6.4), height * len(spec.panels) + 0.7)

@@ -21,7 +21,7 @@ TELLS_ERRORS = True
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Long and paper-shaped CSV, the page at both rounds, the comparison as CSV and page; ranks of added rows."""
+    """Make long and paper-shaped CSV, a page at both rounds, the comparison as CSV and page; ranks of added rows."""
     table = results.fill(spec, protocol, source)
     comparison = compare.markdown(table)
     files = {
@@ -50,7 +50,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def long_rows(table: Grid) -> list[dict[str, Any]]:
-    """One row a cell and selection."""
+    """Make one row a cell and selection."""
     rows = []
     for (cell, found), selection in product(table.results.items(), ("best", "last")):
         value = found.at(selection)
@@ -63,7 +63,7 @@ def long_rows(table: Grid) -> list[dict[str, Any]]:
 
 
 def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str, costs: bool = True) -> list[list[str]]:
-    """A line a row: its name, then its cells ``across`` panels, data sets and client counts."""
+    """Write a line a row: its name, then its cells ``across`` panels, data sets and client counts."""
 
     def text(row: Row, panel: Panel, dataset: str, clients: int) -> str:
         found = table.results[Cell(panel, row, dataset, clients)]
@@ -73,7 +73,7 @@ def lines(table: Grid, across: Sequence[tuple[Panel, str, int]], selection: str,
 
 
 def _across_panels(table: Grid, dataset: str, clients: int, selection: str, costs: bool = True) -> list[list[str]]:
-    """Lines of one column of the grid, a panel each across, differences of rows below."""
+    """Write the lines of one column of the grid, a panel each across, differences of rows below."""
     across = [(panel, dataset, clients) for panel in table.spec.panels]
     below = [
         [name, *(signed(row_gap(table, pair, *at, selection)) for at in across)]
@@ -83,7 +83,10 @@ def _across_panels(table: Grid, dataset: str, clients: int, selection: str, cost
 
 
 def wide_text(table: Grid) -> str:
-    """Shaped as the paper prints it: methods down, data sets and clients across; both selections, the printed first."""
+    """Write a CSV shaped as the paper prints it: methods down, data sets and clients across.
+
+    It has both selections, the printed first.
+    """
     spec, rows = table.spec, []
     columns = [f"{spelled(dataset)} {clients}" for dataset, clients in spec.places]
     for selection in _both(table):
@@ -108,7 +111,7 @@ def _both(table: Grid) -> tuple[str, str]:
 
 
 def markdown(table: Grid) -> str:
-    """The table as a page: one grid a panel and data set group, at both rounds."""
+    """Write the table as a page: one grid a panel and data set group, at both rounds."""
     spec = table.spec
     blocks = [
         f"# {spec.full_title}",

@@ -30,7 +30,7 @@ Pairs = dict[tuple[int, int], Stat]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A line of the CSV a row, class and pair; in text the mean over pairs, the pair least alike, and printed pairs."""
+    """Write a CSV line a row, class and pair; in text the mean over pairs, the pair least alike, and printed pairs."""
     paper = reference.numbers(spec.option("reference"), "dataset", "class", "client", "other")
     found: dict[Cell, list[Pairs]] = {}
     rows: list[dict[str, Any]] = []
@@ -61,21 +61,21 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def by_pair(squares: Sequence[Sequence[Sequence[float | None]]]) -> Pairs:
-    """Mean and std over runs of one class's similarities, ``[K, K]`` each."""
+    """Compute mean and std over runs of one class's similarities, ``[K, K]`` each."""
     pairs = combinations(range(len(squares[0])), 2)
     known = {(i, j): [v for square in squares if (v := square[i][j]) is not None] for i, j in pairs}
     return {pair: value for pair, values in known.items() if (value := common.stat(values)) is not None}
 
 
 def _summary(pairs: Pairs, seeds: int) -> list[object]:
-    """Mean over pairs, the lowest, and whose that is."""
+    """Tell the mean over pairs, the lowest, and whose that is."""
     least = min(pairs, key=lambda pair: pairs[pair].mean)
     mean = Stat(float(np.mean([value.mean for value in pairs.values()])), None, pairs[least].n)
     return [told(mean, 3, seeds), told(pairs[least], 3, seeds), "{} and {}".format(*least)]
 
 
 def draw(figure: Figure, found: dict[Cell, list[Pairs]]) -> None:
-    """A line of squares a method, classes across; darker is more alike."""
+    """Draw a line of squares a method, classes across; darker is more alike."""
     classes = max(map(len, found.values()), default=0) or 1
     figure.set_size_inches(1.4 + 2.4 * classes, 0.8 + 2.5 * len(found))
     grid = figure.subplots(len(found), classes, squeeze=False)

@@ -18,7 +18,7 @@ from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
+    """Fill a grid: rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
     rounds, wanted = [int(number) for number in spec.option("rounds")], len(spec.seeds)
     pairs: list[Pair] = []
     paper, found = by_round(spec), {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
@@ -42,7 +42,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:
-    """The paper's numbers by row and round; a row is named by its variant, or else by its method."""
+    """Read the paper's numbers by row and round; a row is named by its variant, or else by its method."""
     out = {}
     for line in reference.lines(spec.option("reference")):
         *which, number = line["variant"].split(";")

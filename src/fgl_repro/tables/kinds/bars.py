@@ -30,7 +30,7 @@ Series = tuple[str, list[tuple[Panel, Row]]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """The grid of accuracies and its drawing, a series a variant."""
+    """Fill the grid of accuracies and draw it, a series a variant."""
     table = tables.fill(spec, protocol, source)
     series = [(row.label, [(panel, row) for panel in spec.panels]) for row in spec.rows]
     across = [panel.title for panel in spec.panels]
@@ -43,7 +43,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def body(table: Grid) -> str:
-    """Rows down, panels across, a grid for each data set and client count, at the protocol's round."""
+    """Write a grid for each data set and client count, rows down, panels across, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
     kinds = [table.spec.kind_of(panel) for panel in table.spec.panels]
     unit = "" if table.spec.has_errors else " in percent"
@@ -66,8 +66,9 @@ def draw(
     xlabel: str = "",
     spread: float = 0.0,
 ) -> None:
-    """A chart for each data set and client count, in a line: mean and std in percent, or of errors as they are; nothing
-    where nothing ran.
+    """Draw a chart for each data set and client count, in a line.
+
+    Mean and std are in percent, or of errors as they are; nothing is drawn where nothing ran.
 
     Args:
         mark: ``charts.dots`` or ``charts.band``.

@@ -17,13 +17,13 @@ METRIC = "communication_cost"
 
 
 def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIONS) -> float:
-    """Megabytes (10^6) of one client in the ``rounds``, or in the ``setup``: all phases before; over all fields."""
+    """Count megabytes (10^6) of a client in the ``rounds``, or in the ``setup``: all phases before; over all fields."""
     counted = [sent for name, sent in record.bytes.items() if (name == "rounds") == (phase == "rounds")]
     return sum(sum(sent.get(direction, {}).values()) for sent in counted for direction in directions) / 1e6
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
+    """Fill a grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
     printed, wanted = reference.numbers(spec.option("reference"), "method", metric=METRIC), len(spec.seeds)
 
     def line(cell: Cell) -> Line:

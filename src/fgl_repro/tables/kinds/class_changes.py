@@ -33,7 +33,7 @@ Changes = dict[Row, list[Stat | None]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows but the first down, classes across; ours, and what is printed behind it in brackets.
+    """Fill a grid: rows but the first down, classes across; ours, and what is printed behind it in brackets.
 
     Raises:
         UserError: The table has several columns, or is narrowed to the row that the others are compared with.
@@ -74,7 +74,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
-    """What is counted of each class at the client, by seed; seeds that have not run are left out."""
+    """Read what is counted of each class at the client, by seed; seeds that have not run are left out."""
     selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
     return {
@@ -84,7 +84,7 @@ def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[
 
 
 def draw(figure: Figure, found: Changes) -> None:
-    """Classes across, a mark with its std for each row."""
+    """Draw a mark with its std for each row, classes across."""
     figure.set_size_inches(7.2, 4.2)
     chart = figure.subplots()
     for number, (row, changes) in enumerate(found.items()):

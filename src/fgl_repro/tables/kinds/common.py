@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 
 def columns(spec: TableSpec) -> Iterator[tuple[str, list[Cell]]]:
-    """Title and cells, one a row, of every panel, data set and client count."""
+    """Yield title and cells, one a row, of every panel, data set and client count."""
     for panel, (dataset, clients) in product(spec.panels, spec.places):
         yield place(dataset, clients), [Cell(panel, row, dataset, clients) for row in spec.rows]
 
 
 def only_panel(spec: TableSpec) -> Panel:
-    """The panel of a table of a kind that has one.
+    """Return the panel of a table of a kind that has one.
 
     Raises:
         UserError: It has several.
@@ -46,7 +46,7 @@ def only_panel(spec: TableSpec) -> Panel:
 
 
 def only_column(spec: TableSpec) -> tuple[Panel, str, int]:
-    """Panel, data set and client count of a table of a kind that has one column.
+    """Return panel, data set and client count of a table of a kind that has one column.
 
     Raises:
         UserError: It has several.
@@ -61,7 +61,7 @@ Line = tuple[list[object], list[dict[str, Any]]]
 
 
 def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], seeds: int, bare: int = 0) -> Content:
-    """A grid for every panel, data set and client count.
+    """Fill a grid for every panel, data set and client count.
 
     Args:
         seeds: With how many seeds a number counts as done.
@@ -78,31 +78,31 @@ def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], 
 
 
 def without_curves(spec: TableSpec, runs: int) -> list[str]:
-    """What to do about runs that do not have the curves which a table is read from; nothing where all have them."""
+    """Say what to do about runs without the curves which a table is read from; nothing where all have them."""
     again = spec.name if spec.curves == "all" else f"{spec.name} --fresh"
     told = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
     return [told] if runs else []
 
 
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Record]:
-    """The finished runs of a cell, in the order of seeds."""
+    """Load the finished runs of a cell, in the order of seeds."""
     keys, _ = needs.chosen_keys(spec, cell, protocol, source)
     return [record for key in keys if (record := source.load(key)) is not None]
 
 
 def data_head(spec: TableSpec, protocol: str, dataset: str) -> dict[str, Any]:
-    """The first columns of a CSV line about a data set."""
+    """Fill the first columns of a CSV line about a data set."""
     return {"paper": spec.paper, spec.sort: spec.table, "protocol": protocol, "dataset": dataset}
 
 
 def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
-    """The first columns of a CSV line about a cell."""
+    """Fill the first columns of a CSV line about a cell."""
     row = {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
     return {**data_head(spec, protocol, cell.dataset), "clients": cell.clients, **row}
 
 
 def told(value: Stat | None, digits: int, wanted: int) -> str:
-    """Mean, std where seeds differ, and how many seeds there are where some are missing."""
+    """Write mean, std where seeds differ, and how many seeds there are where some are missing."""
     if value is None:
         return ""
     spread = f" ± {value.std:.{digits}f}" if value.std and round(value.std, digits) else ""
@@ -111,22 +111,22 @@ def told(value: Stat | None, digits: int, wanted: int) -> str:
 
 
 def scaled(value: Stat, kind: Metric) -> Stat:
-    """Mean and std as they are told: shares in percent."""
+    """Scale mean and std as they are told: shares in percent."""
     return Stat(kind.scale * value.mean, None if value.std is None else kind.scale * value.std, value.n)
 
 
 def percent(value: Stat) -> Stat:
-    """A fraction in percent."""
+    """Turn a fraction into percent."""
     return scaled(value, METRICS[ACCURACY])
 
 
 def stat(values: Sequence[float]) -> Stat | None:
-    """Mean and population std."""
+    """Compute mean and population std."""
     return tables.stat(values, 0)
 
 
 def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Config:
-    """Config of the closed set (or whatever ``options.setting`` names) with some method: for its world, not to run."""
+    """Build a config of the closed set (or what ``options.setting`` names) with a method: for its world, not to run."""
     setting = str(spec.options.get("setting", "seen_graph"))
     named = {"dataset": dataset, "partitioner": spec.partitioner, "setting": setting, "protocol": protocol}
     return build({}, **named, model=spec.model, clients=clients, method="local")
@@ -137,7 +137,7 @@ _WORLDS: dict[str, World | None] = {}
 
 
 def world_of(config: Config) -> World | None:
-    """What clients of ``config`` would train on; None where the graph cannot be had."""
+    """Return what clients of ``config`` would train on; None where the graph cannot be had."""
     dataset, drawn = config.dataset, config.split
     axes = {part.axis: part.identity() for part in (dataset, config.partitioner, config.setting)}
     key = digest(axes | {"split": [*drawn.ratios, drawn.seed, drawn.source], "cache": config.paths.cache})
@@ -148,7 +148,7 @@ def world_of(config: Config) -> World | None:
 
 
 def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T:
-    """What takes long to find out about a world without training; kept in the cache until code or data are others.
+    """Keep what takes long to find out about a world without training, in the cache until code or data are others.
 
     Args:
         graph: What the world is made of.
@@ -162,7 +162,7 @@ def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T
 
 
 def graph_for(config: Config) -> Graph | None:
-    """The graph that runs of ``config`` use, or None where no source has it."""
+    """Load the graph that runs of ``config`` use, or None where no source has it."""
     return graph_of(config.dataset, config.paths.cache)
 
 
@@ -171,7 +171,7 @@ _GRAPHS: dict[tuple[str, str], Graph | None] = {}
 
 
 def graph_of(dataset: Dataset, cache: str) -> Graph | None:
-    """The graph of a data set as it is configured, or None where no source has it: its numbers are then left blank."""
+    """Load a data set's graph as it is configured, or None where no source has it: its numbers are then left blank."""
     key = digest(dataset.identity()), cache
     if key not in _GRAPHS:
         try:

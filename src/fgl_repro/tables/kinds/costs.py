@@ -46,7 +46,7 @@ Drawn = dict[str, list[tuple[str, list[Stat | None]]]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a quantity: rows down, places across."""
+    """Fill a grid a quantity: rows down, places across."""
     panel, wanted = common.only_panel(spec), len(spec.seeds)
     rows: list[dict[str, Any]] = []
     drawn: Drawn = {}
@@ -68,7 +68,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
-    """Mean and std of a quantity over a cell's runs on CPUs."""
+    """Compute mean and std of a quantity over a cell's runs on CPUs."""
     found = [QUANTITIES[quantity](record) for record in on_cpus(common.recorded(spec, cell, protocol, source))]
     return common.stat([value for value in found if value is not None])
 
@@ -78,7 +78,7 @@ def _server(record: Record) -> float | None:
 
 
 def draw(figure: Figure, spec: TableSpec, drawn: Drawn) -> None:
-    """A chart a place: rows across, a mark a quantity, on a logarithmic axis."""
+    """Draw a chart a place: rows across, a mark a quantity, on a logarithmic axis."""
     figure.set_size_inches(2.0 + 5.2 * len(spec.places), 4.6)
     line = figure.subplots(1, len(spec.places), squeeze=False)[0]
     units = " or ".join(dict.fromkeys(UNITS[quantity] for quantity in drawn))

@@ -24,7 +24,7 @@ Counts = dict[tuple[str, int, str], int]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A line a client and class: ours and printed; how many are equal, by split."""
+    """Write a line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
         found = reference.numbers(spec.option("reference"), "client", "class", "split", value="count")
@@ -41,7 +41,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def counted(world: World) -> Counts:
-    """Every count of a closed-set world; ``Global`` is the sum over its clients."""
+    """Collect every count of a closed-set world; ``Global`` is the sum over its clients."""
     probes = {probe.name: probe for probe in world.probes}
     held = {"valid": world.validation, "test": probes["seen_graph"]}
     held |= {name: probes[name] for name in SUMS["new nodes"]}
@@ -57,7 +57,7 @@ def counted(world: World) -> Counts:
 
 
 def equal(ours: Counts, theirs: Counts, splits: Sequence[str], clients: str = "Client") -> tuple[int, int]:
-    """Classes of clients whose sum over ``splits`` is the printed one, and all that have a printed one.
+    """Count classes of clients whose sum over ``splits`` is the printed one, and all that have a printed one.
 
     Args:
         clients: How the names of the clients that count begin.
@@ -69,7 +69,7 @@ def equal(ours: Counts, theirs: Counts, splits: Sequence[str], clients: str = "C
 
 
 def tally(ours: Counts, theirs: Counts) -> dict[str, tuple[int, int]]:
-    """How many printed counts are met: by what roles do not move, then by split."""
+    """Tell how many printed counts are met: by what roles do not move, then by split."""
     parts = {**SUMS, **{split: (split,) for split in SPLITS}}
     found = {name: equal(ours, theirs, splits) for name, splits in parts.items()}
     return {"the new client's nodes": equal(ours, theirs, ("test",), "New Client"), **found}

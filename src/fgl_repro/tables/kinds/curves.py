@@ -39,19 +39,19 @@ class Curve:
 
 
 def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
-    """A point for every round that all curves have; none where a probe has no rows."""
+    """Make a point for every round that all curves have; none where a probe has no rows."""
     rounds = [[v for v in values if v is not None and not math.isnan(v)] for values in zip(*curves, strict=False)]
     return [stat for values in rounds if (stat := common.stat(values)) is not None]
 
 
 def quantity(spec: TableSpec, panel: Panel) -> Metric:
-    """What is drawn: a loss that is traced is told as an error is."""
+    """Say what is drawn: a loss that is traced is told as an error is."""
     name = spec.options.get("curve")
     return spec.kind_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
 
 
 def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
-    """One method on one probe."""
+    """Read the curve of one method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
     name = str(spec.options.get("curve", cell.panel.probe))
     found = [_kept(record, name, source) for record in records]
@@ -60,7 +60,7 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
 
 
 def _kept(record: Record, name: str, source: Source) -> list[float | None]:
-    """A curve of a run. Where the rows of its one probe select the round, the curve that selects is the probe's."""
+    """Read a run's curve. Where the rows of its one probe select the round, the curve that selects is the probe's."""
     curves = source.curves(record.key)
     if name not in curves and record.tested and set(record.metrics) == {"validation", name}:
         name = "validation"
@@ -68,7 +68,7 @@ def _kept(record: Record, name: str, source: Source) -> list[float | None]:
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A CSV line a round; in text, where each line starts, where it is best, and where it ends."""
+    """Write a CSV line a round; in text, where each line starts, where it is best, and where it ends."""
     found = {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
     rows: list[dict[str, Any]] = []
     for cell, line in found.items():
@@ -104,7 +104,7 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
 
 
 def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
-    """What training took of CPUs, one-off phases included; depends on the machine and on what else ran on it."""
+    """Tell what training took of CPUs, one-off phases included; that depends on the machine and what else ran on it."""
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
         records = common.recorded(spec, cell, protocol, source)
@@ -119,7 +119,7 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
 
 
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
-    """Probes across, a line of charts for each data set and client count."""
+    """Draw a line of charts for each data set and client count, probes across."""
     places = spec.places
     figure.set_size_inches(max(0.8 + 3.2 * len(spec.panels), 7.2), 0.9 + 3.1 * len(places))
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)

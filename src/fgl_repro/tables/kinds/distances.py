@@ -22,7 +22,7 @@ GRAPHS = ("mended", "original")
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
+    """Write a line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
     printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
     theirs = {(*where, graph.partition(" ")[0]): value for (*where, graph), value in printed.items()}
     rows, body, nodes = [], [], spec.option("nodes")

@@ -16,7 +16,7 @@ from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A line of the CSV a data set and quantity; those that print has are told beside it."""
+    """Write a line of the CSV a data set and quantity; those that print has are told beside it."""
     lines = reference.lines(spec.option("reference"))
     paper = {(line["dataset"], line["metric"]): line["value"] or line["note"] for line in lines}  # words are notes
     rows: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def quantities(dataset: str, graphs: int) -> dict[str, str]:
-    """What is told of a data set of which each client takes so many ``graphs``."""
+    """List what is told of a data set of which each client takes so many ``graphs``."""
     known = facts(dataset)
     count = sum(known.graphs)
     return {

@@ -43,7 +43,7 @@ Found = dict[tuple[Cell, str], tuple[Stat | None, InUnit]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows down; each metric, ours and printed, across."""
+    """Fill a grid: rows down; each metric, ours and printed, across."""
     found: Found = {}
     pairs: list[Pair] = []
     metrics, wanted = dict(spec.option("facts")), len(spec.seeds)
@@ -70,7 +70,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:
-    """Mean and std of one fact in the printed unit; None where no record has it."""
+    """Compute mean and std of one fact in the printed unit; None where no record has it."""
     if fact == ACCURACY:
         found = [tables.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
     else:
@@ -79,7 +79,7 @@ def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, uni
 
 
 def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
-    """The paper's number of a row."""
+    """Find the paper's number of a row."""
     scenario = spec.option("scenario")
     for line in reference.lines(spec.option("reference")):
         place = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
@@ -90,7 +90,7 @@ def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
 
 
 def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
-    """A line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
+    """Draw a line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
     columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.option("charts")]
     metrics = list(spec.option("facts"))
     figure.set_size_inches(1.2 + 3.6 * len(columns), 1.3 + 2.5 * len(metrics))

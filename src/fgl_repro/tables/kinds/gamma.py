@@ -17,7 +17,7 @@ from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
+    """Fill a grid: classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
     rows: list[dict[str, Any]] = []
     pairs: list[Pair] = []
     grids = []
@@ -33,7 +33,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def _column(
     spec: TableSpec, cells: list[Cell], protocol: str, source: Source
 ) -> tuple[list[dict[str, Any]], list[Pair], str]:
-    """CSV lines, what is compared in each, and grid of one data set and client count; ``cells`` are the variants."""
+    """Make CSV lines, what is compared in each, and grid of a data set and client count; ``cells`` are the variants."""
     client, wanted = int(spec.option("client")), len(spec.seeds)
     nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
     found = [dict(enumerate(gammas(spec, cell, protocol, source), 1)) for cell in cells]
@@ -54,19 +54,19 @@ def _column(
 
 
 def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:
-    """Gamma of the client for each class, over seeds; empty where no record has any."""
+    """Read gamma of the client for each class, over seeds; empty where no record has any."""
     client = int(spec.option("client"))
     found = [record.fact("gamma") for record in common.recorded(spec, cell, protocol, source)]
     return [common.stat(values) for values in zip(*(gamma[client] for gamma in found if gamma), strict=True)]
 
 
 def training_nodes(spec: TableSpec, dataset: str, clients: int, protocol: str, client: int) -> list[int]:
-    """Training nodes of each class at the client; empty where the graph cannot be had."""
+    """Count training nodes of each class at the client; empty where the graph cannot be had."""
     world = common.world_of(common.example(spec, dataset, clients, protocol))
     return [] if world is None else [int(n) for n in world.class_counts[client]]
 
 
 def by_class(spec: TableSpec, metric: str) -> dict[int, float]:
-    """Printed numbers by class, counted from 1 as there."""
+    """Read printed numbers by class, counted from 1 as there."""
     found = reference.numbers(spec.option("reference"), "variant", metric=metric)
     return {int(variant.rpartition("class=")[2]): value for variant, value in found.items()}

@@ -52,7 +52,7 @@ class Growth:
         return "" if self.exponent is None else f"{self.exponent + 0.0:.2f} ± {self.error:.2f}"
 
     def columns(self, letter: str) -> dict[str, str]:
-        """Exponent and error for the CSV, blank where there are none."""
+        """Write exponent and error for the CSV, blank where there are none."""
         return {
             f"exponent_{letter}": decimal(self.exponent, 4),
             f"exponent_{letter}_error": decimal(self.error, 4),
@@ -64,7 +64,7 @@ Grown = dict[tuple[str, str, str], Growth]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a quantity: rows down; what it is in the middle, then the exponents and what the paper claims."""
+    """Fill a grid a quantity: rows down; what it is in the middle, then the exponents and what the paper claims."""
     quantities = {str(name): str(metric) for name, metric in dict(spec.option("quantities")).items()}
     letters = {str(axis): str(letter) for axis, letter in dict(spec.option("letters")).items()}
     found = {
@@ -102,7 +102,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def growth(spec: TableSpec, found: Sequence[tuple[Row, Stat | None]], axis: str) -> Growth:
-    """A quantity by one axis, where all others stand in the middle."""
+    """Fit the growth of a quantity along one axis, where all others stand in the middle."""
     others = [name for name in spec.sweep if name != axis]
     own = [(row, s) for row, s in found if all(row.overrides[name] == spec.around[name] for name in others)]
     points = tuple(sorted((float(row.overrides[axis]), s) for row, s in own if s is not None))
@@ -110,7 +110,7 @@ def growth(spec: TableSpec, found: Sequence[tuple[Row, Stat | None]], axis: str)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
-    """Least squares of log y on log x: the slope and its standard error.
+    """Fit log y to log x by least squares: the slope and its standard error.
 
     Both are None with fewer than three points, and where a y is not above 0, which has no logarithm.
     """
@@ -125,7 +125,7 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float | None, float | 
 
 
 def claim(spec: TableSpec, row: Row, metric: str) -> str:
-    """What the paper's text says that a quantity consists of, its formula being lost; empty where nothing is said."""
+    """Quote the paper's text on what a quantity consists of, its formula being lost; empty where nothing is said."""
     lines = reference.lines(spec.options["reference"]) if "reference" in spec.options else ()
     notes = [line["note"] for line in lines if line["method"] == row.name and line["metric"] == metric]
     said = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
@@ -146,7 +146,7 @@ def _grid(spec: TableSpec, quantity: str, metric: str, letters: dict[str, str], 
 
 
 def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[str, str], grown: Grown) -> None:
-    """A row of charts a quantity, a chart an axis, a line a method; both axes are logarithmic."""
+    """Draw a row of charts a quantity, a chart an axis, a line a method; both axes are logarithmic."""
     figure.set_size_inches(2.6 + 3.6 * len(letters), 1.0 + 3.4 * len(quantities))
     every = figure.subplots(len(quantities), len(letters), squeeze=False, sharey="row")
     for charts_of_one, quantity in zip(every, quantities, strict=True):

@@ -28,7 +28,7 @@ Shares = dict[str, list[float]]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Shares down, classes across, a grid for each data set and client count."""
+    """Fill a grid for each data set and client count: shares down, classes across."""
     rows: list[dict[str, Any]] = []
     grids, found, done, wanted = [], {}, 0, 0
     for title, cells in common.columns(spec):
@@ -49,7 +49,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
-    """Truth and owners; nothing where the graph cannot be had."""
+    """Find truth and owners; nothing where the graph cannot be had."""
     config = spec.config(cell, protocol, spec.seeds[0])
     graph = common.graph_for(config)
     if graph is None:
@@ -67,7 +67,7 @@ def _held(config: Config, cell: Cell) -> Shares:
 
 
 def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
-    """Predicted shares of a row's runs; empty where none has run."""
+    """Read the predicted shares of a row's runs; empty where none has run."""
     which = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
     records = common.recorded(spec, cell, protocol, source)
     counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]
@@ -80,7 +80,7 @@ def _shares(counts: np.ndarray) -> list[float]:
 
 
 def draw(figure: Figure, found: dict[str, Shares]) -> None:
-    """Charts in a line: a mark for each share, classes across."""
+    """Draw charts in a line: a mark for each share, classes across."""
     figure.set_size_inches(2.6 + 4.4 * len(found), 4.6)
     line = figure.subplots(1, max(len(found), 1), squeeze=False, sharey=True)[0]
     for chart, (title, shares) in zip(line, found.items(), strict=False):

@@ -26,7 +26,7 @@ METRICS = ("f1_class", "recall", "precision")
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows down; the three numbers of each class, ours and printed, across; all in percent."""
+    """Fill a grid: rows down; the three numbers of each class, ours and printed, across; all in percent."""
     columns = "dataset", "n_clients", "method", "variant", "metric"
     paper = reference.numbers(spec.option("reference"), *columns)
     misprints = reference.misprints(spec.option("reference"), *columns)
@@ -78,6 +78,6 @@ class Counts:
 
 
 def counted(record: Record, probe: str, selection: str, client: int, label: int) -> Counts:
-    """What a record has counted of a class at a client."""
+    """Read what a record has counted of a class at a client."""
     table = np.array(record.metrics[probe][selection].confusion)[client]
     return Counts(int(table[label, label]), int(table[label].sum()), int(table[:, label].sum()))

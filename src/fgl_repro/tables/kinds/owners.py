@@ -20,7 +20,7 @@ OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Data sets and numbers of owners down; each quantity, ours and printed, across."""
+    """Fill two grids: data sets and numbers of owners down; each quantity, ours and printed, across."""
     theirs = reference.numbers(spec.option("reference"), "dataset", "n_clients", "metric")
     rows: list[dict[str, Any]] = []
     whole: list[list[object]] = []

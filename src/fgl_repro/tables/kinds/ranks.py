@@ -57,7 +57,7 @@ class Ranks:
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a panel: rank, its spread, and how sure it is that the paper's own method has another one."""
+    """Fill a grid a panel: rank, its spread, and how sure it is that the paper's own method has another one."""
     rows: list[dict[str, Any]] = []
     parts, drawn = [], []
     for panel in spec.panels:
@@ -83,7 +83,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:
-    """One line a run: row's label, column, seed (which draws the split), and accuracy or the minus of an error."""
+    """Make a line a run: row's label, column, seed (which draws the split), and accuracy or the minus of an error."""
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
@@ -94,12 +94,12 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> 
 
 
 def selection(spec: TableSpec, protocol: str) -> str:
-    """The round that the protocol prints: ``best`` or ``last``."""
+    """Name the round that the protocol prints: ``best`` or ``last``."""
     return SELECTION_OF[spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol.selection]
 
 
 def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
-    """Ranks of the methods that ran; None with fewer than three of them or fewer than two whole columns."""
+    """Rank the methods that ran; None with fewer than three of them or fewer than two whole columns."""
     wide = values.pivot_table(index=["column", "seed"], columns="row", values="value", sort=False).dropna()
     whole = wide.groupby(level="column").filter(lambda own: len(own) == splits)
     columns = tuple(dict.fromkeys(whole.index.get_level_values("column")))
@@ -116,7 +116,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
 
 
 def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
-    """Ranks of the printed numbers over the same columns (without blanks and misprints), by row's label."""
+    """Rank the printed numbers over the same columns (without blanks and misprints), by row's label."""
     labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.kind_of(panel).merit
     ranks = []
     for at in (at for at in spec.places if place(*at) in found.columns):
@@ -128,7 +128,7 @@ def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
 
 
 def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks | None) -> dict[str, Any]:
-    """A row's line of the CSV; its p-value is that of being as good as the paper's own method."""
+    """Write a row's line of the CSV; its p-value is that of being as good as the paper's own method."""
     there = found is not None and row.label in found.mean
     out: dict[str, Any] = {"paper": spec.paper, spec.sort: spec.table, "panel": panel.name, "protocol": protocol}
     out |= {"method": row.method, "name": row.name, "variant": row.variant, "label": row.label}
@@ -163,7 +163,7 @@ def _grid(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
-    """A critical-difference diagram a panel: methods that a bar joins cannot be told apart (Nemenyi, 5 %)."""
+    """Draw a critical-difference diagram a panel: methods that a bar joins cannot be told apart (Nemenyi, 5 %)."""
     from scikit_posthocs import critical_difference_diagram
 
     figure.set_size_inches(8, 2.4 * len(panels))

@@ -41,12 +41,12 @@ class Reached:
 
 
 def first(curve: Sequence[float | None], target: float) -> int | None:
-    """The first round, counted from 1, with at least ``target``; None if there is none."""
+    """Find the first round, counted from 1, with at least ``target``; None if there is none."""
     return next((n for n, value in enumerate(curve, 1) if value is not None and value >= target), None)
 
 
 def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reached:
-    """When the runs of a cell got to ``options.target``."""
+    """Tell when the runs of a cell got to ``options.target``."""
     target = float(spec.option("target"))
     rounds, costs, there, bare = [], [], 0, 0
     for record in common.recorded(spec, cell, protocol, source):
@@ -62,7 +62,7 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Methods down; rounds and megabytes beside the printed ones; verdicts are on rounds."""
+    """Fill a grid: methods down; rounds and megabytes beside the printed ones; verdicts are on rounds."""
     file, wanted = spec.option("reference"), len(spec.seeds)
     printed = [reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)]
     pairs: list[Pair] = []

@@ -34,7 +34,7 @@ Results = dict[Cell, Result]
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """The accuracies and their drawing; the CSV has every cell and, where points are means of cells, the points."""
+    """Fill and draw the accuracies; the CSV has every cell and, where points are means of cells, the points."""
     axis, table = _axis(spec), tables.fill(spec, protocol, source)
     rows, points = lines(table), table
     if spec.around:
@@ -57,7 +57,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def _has_line(points: Grid) -> bool:
-    """Whether there are two points that a line could join: one alone says nothing of what is swept."""
+    """Tell whether there are two points that a line could join: one alone says nothing of what is swept."""
     known = [cell for cell, result in points.results.items() if result.best or result.last]
     return any(
         two > 1 for two in Counter((cell.panel, cell.row.line, cell.dataset, cell.clients) for cell in known).values()
@@ -65,7 +65,7 @@ def _has_line(points: Grid) -> bool:
 
 
 def _axis(spec: TableSpec) -> str:
-    """What runs across.
+    """Name what runs across.
 
     Raises:
         UserError: The table does not sweep it.
@@ -77,20 +77,20 @@ def _axis(spec: TableSpec) -> str:
 
 
 def _called(spec: TableSpec, panel: Panel, line: Row, of: int) -> str:
-    """What tells a drawn line from the others: its probe, its row, or both."""
+    """Say what tells a drawn line from the others: its probe, its row, or both."""
     names = [line.label] * (of > 1) + [panel.title] * (of == 1 or len(spec.panels) > 1)
     return ", ".join(names)
 
 
 def lines(table: Grid) -> list[dict[str, Any]]:
-    """Lines of the CSV: first the values of what is swept, ``mean`` where they are averaged over."""
+    """Write the lines of the CSV: first the values of what is swept, ``mean`` where they are averaged over."""
     rows = [cell.row for cell in table.results for _ in ("best", "last")]
     said = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
     return [values | line for values, line in zip(said, long_rows(table), strict=True)]
 
 
 def along(table: Grid) -> Grid:
-    """The rows of a table around a middle in which nothing but the axis leaves it."""
+    """Keep the rows of a table around a middle in which nothing but the axis leaves it."""
     spec, axis = table.spec, table.spec.option("axis")
     middle = {dotted: value for dotted, value in spec.around.items() if dotted != axis}
     rows = tuple(row for row in spec.rows if middle.items() <= row.overrides.items())
@@ -99,7 +99,7 @@ def along(table: Grid) -> Grid:
 
 
 def averaged(table: Grid, source: Source) -> Grid:
-    """The table with one row a value of the axis: at each seed the mean of its rows, over seeds mean and std of that.
+    """Give the table one row a value of the axis: at each seed the mean of its rows, over seeds mean and std of that.
 
     A seed counts where all of them have a number.
     """
@@ -120,7 +120,7 @@ def averaged(table: Grid, source: Source) -> Grid:
 
 
 def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> Result:
-    """One result for several cells."""
+    """Make one result of several cells."""
 
     def over_seeds(selection: str) -> Stat | None:
         found = [[results[cell].at(selection) for cell in cells] for results in by_seed]

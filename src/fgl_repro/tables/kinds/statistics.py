@@ -22,7 +22,7 @@ QUANTITIES = ("nodes", "edges", "features", "classes")
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Data sets down; per quantity the printed number, the whole graph's, the largest component's."""
+    """Fill a grid: data sets down; per quantity the printed number, the whole graph's, the largest component's."""
     told, prefix = spec.options, str(spec.options.get("prefix", ""))
     columns = "dataset", str(told.get("column", "split"))
     paper = reference.numbers(spec.option("reference"), *columns, value=str(told.get("value", "count")))
@@ -49,14 +49,14 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def whole_graph(dataset: str) -> dict[str, int]:
-    """The graph as its files hold it; half the directed edges, which may be counted twice there."""
+    """Count the graph as its files hold it; half the directed edges, which may be counted twice there."""
     known = facts(dataset)
     sizes = {"nodes": known.full_nodes, "edges": known.full_edges // 2}
     return sizes | {"features": known.features, "classes": known.classes}
 
 
 def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str, int]:
-    """The graph that runs use, loaded and counted; empty where it cannot be had."""
+    """Load and count the graph that runs use; empty where it cannot be had."""
     config = common.example(spec, dataset, spec.clients[0], protocol)
     graph = common.graph_of(replace(config.dataset, component="largest"), config.paths.cache)
     if graph is None:

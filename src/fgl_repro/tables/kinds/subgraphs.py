@@ -22,7 +22,7 @@ DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """A grid a scenario: data sets and client counts down, quantities across, ours and printed."""
+    """Fill a grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
     absent = [name for name in spec.datasets if common.graph_for(common.example(spec, name, 1, protocol)) is None]
@@ -53,12 +53,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def _rounded(value: float | None, digits: int) -> str:
-    """As the paper rounds: halves up."""
+    """Round as the paper does: halves up."""
     return decimal(None if value is None else math.floor(value * 10**digits + 0.5) / 10**digits, digits)
 
 
 def statistics(spec: TableSpec, dataset: str, partitioner: str, clients: int, protocol: str) -> dict[str, float]:
-    """Means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
+    """Compute means over clients, or the whole graph's numbers for 0 clients; empty where the graph cannot be had."""
     config = common.example(spec, dataset, clients or 1, protocol)
     graph = common.graph_for(config)
     if graph is None:
@@ -86,7 +86,7 @@ def _statistics(graph: Graph, partitioner: str, clients: int, seed: int) -> dict
 
 
 def clustering(graph: Graph, block: int = 1000) -> float:
-    """Mean over nodes of the share of pairs of neighbours that are joined, 0 with fewer than two (Watts & Strogatz)."""
+    """Average over nodes the share of pairs of neighbours that are joined, 0 with fewer than two (Watts & Strogatz)."""
     adjacency = graph.adjacency
     closed = [
         np.asarray((adjacency[k : k + block] @ adjacency).multiply(adjacency[k : k + block]).sum(1)).ravel()

@@ -22,7 +22,7 @@ TELLS_ERRORS = True
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Rows of the table across, columns of the panels down, and below them each row's mean distance from print."""
+    """Fill a grid a panel: the table's rows across, columns down, below them each row's mean distance from print."""
     table = results.fill(spec, protocol, source)
     gaps: dict[tuple[Panel, str], list[float]] = {}
     rows: list[dict[str, Any]] = []

@@ -31,7 +31,7 @@ def test_fedprox_is_fedavg_where_a_round_is_one_step(world: World) -> None:
 
 def test_what_draws_back_is_how_far_a_client_of_graphs_has_gone() -> None:
     """SGD from the same start: step 1 is FedAvg's; in step 2 FedProx goes back by rate * mu of what step 1 went."""
-    rules = {"protocol.batch": 99, "protocol.lr": 0.05, "model.dropout": 0.0}
+    rules = {"protocol.batch": 99, "model.together": 0, "protocol.lr": 0.05, "model.dropout": 0.0}
 
     def after(name: str, epochs: int, **own: object) -> dict[str, torch.Tensor]:
         config = config_of_graphs(name, "release", **rules, **own)

@@ -147,7 +147,9 @@ def test_the_option_says_whose_layers_they_are_and_all_drop(
     network: str, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three layers and the perceptron drop in training; FedStar's own layers have no batch norms."""
-    config = config_of_graphs("fedstar", "release", **{"method.network": network, "protocol.batch": 99})
+    config = config_of_graphs(
+        "fedstar", "release", **{"method.network": network, "protocol.batch": 99, "model.together": 0}
+    )
     clients, seen = make_clients(worlds.of_graphs(worlds.graph_set()), config), list[str]()
 
     def noted(whose: str) -> Callable[..., torch.Tensor]:

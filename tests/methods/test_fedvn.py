@@ -186,7 +186,13 @@ def descended(loss: torch.Tensor, w: Tensors, rate: float) -> Tensors:
 
 def test_the_network_has_one_adam_in_all_rounds_where_moments_are_kept() -> None:
     """Without generators two rounds of a step, with no server between, are one round of two."""
-    rules = {"protocol.optimiser": "adam", "protocol.moments": "kept", "protocol.batch": 99, "model.dropout": 0.0}
+    rules = {
+        "protocol.optimiser": "adam",
+        "protocol.moments": "kept",
+        "protocol.batch": 99,
+        "model.together": 0,
+        "model.dropout": 0.0,
+    }
     ends = []
     for epochs in ((1, 1), (2,)):
         config = config_of_graphs("fedvn", "release", **rules, **{"method.generator": False})
@@ -213,7 +219,7 @@ def test_a_client_without_batches_left_keeps_its_s_local() -> None:
 
 def test_dropout_is_the_generators_first_and_the_networks_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the code: what is fixed in a phase answers as in a test."""
-    config = config_of_graphs("fedvn", "release", **{"protocol.batch": 99})
+    config = config_of_graphs("fedvn", "release", **{"protocol.batch": 99, "model.together": 0})
     clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
     state, _ = prepare(config.method, clients, Ledger())
     drawn: list[str] = []

@@ -72,9 +72,8 @@ class Dataset(Option):
     def _mark(self) -> str:
         """Return a digest of the identity, so that what has another key never gets this graph.
 
-        It is empty where the form says all. That is so for data sets of this package in their first revision, of whose
-        fields their form says all. Those of one's own have fields, a revision and, if announced, a text that no form
-        knows of.
+        It is empty for data sets of this package in their first revision, of whose fields their form says all. Those of
+        one's own have fields, a revision and, if announced, a text that no form knows of.
         """
         says = next(of for of in type(self).__mro__ if "form" in vars(of))
         said = {f.name for f in fields(self)} <= {f.name for f in fields(says)}

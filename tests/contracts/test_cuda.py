@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -15,8 +18,10 @@ from torch.utils._pytree import tree_map
 from fgl_repro import config as configs
 from fgl_repro.config import Config
 from fgl_repro.core import registry
+from fgl_repro.core.device import prepare
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.runs import config_of_graphs, methods_of
@@ -87,6 +92,35 @@ def agree(config: Config, world: World) -> None:
     assert gpu.curves["loss"] == pytest.approx(cpu.curves["loss"], abs=1e-4)
     close = [torch.isclose(gpu.last[name].cpu(), value, 1e-3, 1e-3).ravel() for name, value in cpu.last.items()]
     assert torch.cat(close).float().mean() > 0.97
+
+
+@pytest.fixture
+def fixed_order() -> Iterator[None]:
+    """As ``runtime.deterministic=true`` sets it."""
+    prepare(torch.device("cuda", 0), threads=1, deterministic=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedpub", "fedgta", "opfgl"])
+def test_deterministic_runs_repeat_to_the_bit(
+    method: str, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch, fixed_order: None
+) -> None:
+    monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", 1.1)
+    config = configs.build(_said(method), dataset="cora", setting="plain", method=method, clients=3)
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    first, again = (federate(config, world, torch.device("cuda"))[0] for _ in range(2))
+    assert first.curves == again.curves
+    assert all(torch.equal(value, again.last[name]) for name, value in first.last.items())
+
+
+def test_products_of_long_rows_repeat_to_the_bit(fixed_order: None) -> None:
+    """A hub's row is long enough for several blocks of a GPU to share it."""
+    rng = np.random.default_rng(0)
+    matrix = sp.vstack([sp.random(1000, 4000, 0.002, "csr", rng=rng), sp.csr_matrix(rng.random((4, 4000)))])
+    op, dense = SparseOp.of(sp.csr_matrix(matrix), torch.device("cuda")), torch.randn(4000, 128, device="cuda")
+    first = op(dense)
+    assert all(torch.equal(op(dense), first) for _ in range(50))
 
 
 def test_memory_is_measured_from_the_first_run_of_a_process() -> None:

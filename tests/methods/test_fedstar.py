@@ -31,8 +31,9 @@ CPU = torch.device("cpu")
 class Plain(nn.Module):
     """One client's network, written with PyG."""
 
-    def __init__(self, features: int, classes: int, hidden: int, own: bool) -> None:
+    def __init__(self, features: int, classes: int, hidden: int, own: bool, total: bool) -> None:
         super().__init__()
+        self.pool = global_add_pool if total else global_mean_pool
         self.map, self.place, self.own = nn.Linear(features, hidden), nn.Linear(32, hidden), own
         wide = hidden if own else 2 * hidden
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
@@ -51,8 +52,7 @@ class Plain(nn.Module):
             x = norm(conv(torch.cat([x, s], 1), edges))
             x = torch.relu(x) if self.own or layer < 2 else x
             s = torch.tanh(structure(s, edges))
-        pool = global_add_pool if self.own else global_mean_pool
-        return self.head(pool(self.joint(torch.cat([x, s], 1)), batch))
+        return self.head(self.pool(self.joint(torch.cat([x, s], 1)), batch))
 
 
 def with_weights(plain: Plain, w: dict[str, torch.Tensor]) -> Plain:
@@ -113,13 +113,15 @@ def test_a_degree_is_clipped() -> None:
     assert found[0, 31] == 1
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["gin", "own"])
-def test_equal_to_separate_networks_of_pyg(own: bool) -> None:
+@pytest.mark.parametrize(
+    ("own", "total"), [(False, False), (True, True), (True, False)], ids=["gin", "own", "own-mean"]
+)
+def test_equal_to_separate_networks_of_pyg(own: bool, total: bool) -> None:
     """Outputs to 1e-5, of clients with weights of their own and of some of their graphs."""
     base = worlds.graph_set(8)
     union = UnionGraph.induced(base, [np.arange(0, 6), np.arange(8, 16)])
     rows = np.array([0, 2, 3, 6, 8, 9, 13])
-    model = TwoChannels(5, 3, hidden=6, dropout=0.0, own=own)
+    model = TwoChannels(5, 3, hidden=6, dropout=0.0, own=own, total=total)
     rng = torch.Generator().manual_seed(1)
     params = {
         name: value + 0.2 * torch.randn(value.shape, generator=rng) for name, value in stack(model.init(rng), 2).items()
@@ -129,7 +131,7 @@ def test_equal_to_separate_networks_of_pyg(own: bool) -> None:
     for k in range(2):
         mine = union.owner[rows] == k
         numbers = union.node[rows[mine]]
-        plain = with_weights(Plain(5, 3, 6, own), {name: value[k] for name, value in params.items()})
+        plain = with_weights(Plain(5, 3, 6, own, total), {name: value[k] for name, value in params.items()})
         x = np.concatenate([base.inner[base.ptr[g] : base.ptr[g + 1]].toarray() for g in numbers])
         s = np.concatenate([by_powers(graph(base, g)) for g in numbers]).astype(np.float32)
         sizes = np.diff(base.ptr)[numbers]
@@ -142,7 +144,9 @@ def test_equal_to_separate_networks_of_pyg(own: bool) -> None:
         torch.testing.assert_close(found[mine], expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("network", "drawn"), [("gin", ["gin"] * 4), ("own", ["own"] * 3 + ["gin"])])
+@pytest.mark.parametrize(
+    ("network", "drawn"), [("gin", ["gin"] * 4), ("own", ["own"] * 3 + ["gin"]), ("own-mean", ["own"] * 3 + ["gin"])]
+)
 def test_the_option_says_whose_layers_they_are_and_all_drop(
     network: str, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

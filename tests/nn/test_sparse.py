@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from fgl_repro.nn.sparse import BlockOp, SparseOp, csr_tensor, product, sums
+from fgl_repro.nn.sparse import BlockOp, SparseOp, csr_tensor, in_order, product, sums
 
 CPU = torch.device("cpu")
 
@@ -36,6 +36,17 @@ def test_sums_of_whole_groups_are_the_product_to_the_bit() -> None:
     matrix = sp.csr_matrix(np.repeat(np.eye(3, dtype=np.float32), [500, 1, 700], axis=1))
     dense = torch.randn(1201, 33) * torch.logspace(-4, 4, 1201).unsqueeze(1)
     assert torch.equal(sums(csr_tensor(matrix, CPU), dense), product(csr_tensor(matrix, CPU), dense))
+
+
+@pytest.mark.parametrize("columns", [160, 900])
+def test_rows_weighted_and_added_in_order_are_the_product(columns: int) -> None:
+    """What deterministic runs take on a GPU; some rows are empty."""
+    matrix = zeros_and_ones(60, columns)
+    matrix.data[:] = np.linspace(-2, 2, matrix.nnz)
+    held, dense = csr_tensor(matrix, CPU), torch.randn(columns, 7)
+    torch.testing.assert_close(in_order(held, dense, held.values()), product(held, dense))
+    nothing = csr_tensor(sp.csr_matrix((4, columns), dtype=np.float32), CPU)
+    assert torch.equal(in_order(nothing, dense, nothing.values()), torch.zeros(4, 7))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

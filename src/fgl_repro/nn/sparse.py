@@ -35,7 +35,7 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
     On the CPU this goes without the zero fill and the copy that ``@`` makes first.
     """
     if dense.device.type != "cpu":
-        return matrix @ dense
+        return in_order(matrix, dense, matrix.values()) if _fixed() else matrix @ dense
     out = dense.new_empty(matrix.shape[0], dense.shape[1])
     return torch.addmm(out, matrix, dense, beta=0, out=out)
 
@@ -46,10 +46,23 @@ def sums(matrix: Tensor, dense: Tensor) -> Tensor:
     On the CPU this takes half the time of ``product`` and gives the same bits: both add rows in the order in which they
     are stored.
     """
-    if dense.device.type != "cpu":
-        return matrix @ dense
+    return in_order(matrix, dense) if dense.device.type == "cpu" or _fixed() else matrix @ dense
+
+
+def in_order(matrix: Tensor, dense: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Add the rows of ``dense`` that a CSR matrix names, times ``weights`` ``[nnz]``, in the order of its entries.
+
+    On a GPU ``matrix @ dense`` is cuSPARSE's, of whose order torch's ``use_deterministic_algorithms`` says nothing.
+    """
     start, rows = matrix.crow_indices(), matrix.col_indices()
-    return F.embedding_bag(rows, dense.detach(), start, mode="sum", include_last_offset=True)
+    return F.embedding_bag(
+        rows, dense.detach(), start, mode="sum", per_sample_weights=weights, include_last_offset=True
+    )
+
+
+def _fixed() -> bool:
+    """Tell whether sums are to be taken in a fixed order (``runtime.deterministic``)."""
+    return torch.are_deterministic_algorithms_enabled()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ steps, and ones for its degree, clipped to 1..16. Features and encodings go thro
 Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its code, too).
     network=gin  the channel of features has the layers of FedVN's GIN, a graph is the mean of its nodes.
     network=own  layers and sum are FedStar's; with ``model.hidden=64`` this is its own network.
+    network=own-mean  layers are FedStar's, and a graph is the mean of its nodes, as FedVN says of all its networks.
 
 Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
@@ -44,13 +45,13 @@ class FedStar(FedAvg[None]):
     display: ClassVar[str] = "FedStar"
     units: ClassVar[tuple[str, ...]] = ("graph",)
     models: ClassVar[tuple[str, ...]] = ("gin",)
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"network": ("gin", "own")}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"network": ("gin", "own", "own-mean")}
 
     network: str = "gin"
 
     def start(self, model: Model, seed: int) -> Start:
         sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
-        network = networks.TwoChannels(**sizes, own=self.network == "own")
+        network = networks.TwoChannels(**sizes, own=self.network != "gin", total=self.network == "own")
         return Start(network, network.init(torch_rng("init", seed)))
 
     def publish(self, clients: Clients, state: None) -> Message:

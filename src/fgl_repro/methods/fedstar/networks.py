@@ -55,10 +55,12 @@ class TwoChannels(GIN):
 
     Attributes:
         own: Whether GIN_l is FedStar's, dropout(ReLU(Linear(H, H)(ReLU(Linear(2H, H)(sum over v and its neighbours)))))
-            without batch norms and categories of links, and a graph the sum.
+            without batch norms and categories of links.
+        total: Whether a graph is the sum over its nodes.
     """
 
     own: bool = False
+    total: bool = False
 
     def init(self, rng: Generator) -> Params:
         """Draw one network's initial weights: Glorot embeddings and convolutions, torch's default for linear maps."""
@@ -120,4 +122,4 @@ class TwoChannels(GIN):
         self, params: Params, view: GraphsView, rng: Generator | None = None, first: Tensor | None = None
     ) -> Tensor:
         values = self.nodes(params, view, rng, first)
-        return view.totals(values) if self.own else view.pooled(values)
+        return view.totals(values) if self.total else view.pooled(values)

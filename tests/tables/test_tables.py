@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,34 @@ def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> N
     before = [p.read_bytes() for p in paths.values()]
     artifact.write(artifact.make(spec, "fedlog", Archive(store, {})), tmp_path / "out")
     assert [p.read_bytes() for p in paths.values()] == before
+
+
+@pytest.mark.parametrize(
+    ("methods", "datasets", "said"),
+    [
+        ([], [], "fedlog, mean over 3 seeds"),
+        (["fedpub"], ["cora", "citeseer"], "fedlog, some rows' settings fitted to print, mean over 3 seeds"),
+        (["fedpub", "local"], ["cora"], "fedlog, some rows' settings fitted to print, mean over 3 seeds"),
+        (["fedpub", "local"], ["cora", "citeseer"], "fedlog, settings fitted to print, mean over 3 seeds"),
+    ],
+)
+def test_a_drawing_says_how_much_of_it_is_fitted(
+    methods: list[str],
+    datasets: list[str],
+    said: str,
+    spec: TableSpec,
+    store: RecordStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(spec, store, cell(spec, "fedpub"), [0.80, 0.82, 0.84])
+    made = artifact.make(spec, "fedlog", Archive(store, {}))
+    assert made.content.grid is not None
+    grid = replace(made.content.grid, fitted=dict.fromkeys(methods, datasets))
+    titles: list[str] = []
+    monkeypatch.setattr("fgl_repro.tables.figures.charts.save", lambda _, title, *__: titles.append(title) or [])
+    artifact.write(replace(made, content=replace(made.content, grid=grid)), tmp_path)
+    assert [title.splitlines()[-1] for title in titles] == [f"protocol {said}"]
 
 
 def test_narrow(spec: TableSpec) -> None:

@@ -120,6 +120,14 @@ def blanked(artifact: Artifact, folder: Path) -> int:
     return sum(_is_number(old) and not new for old, new in pairs)
 
 
+def _fitted(grid: Grid) -> str:
+    """Say before the mean whether settings were chosen by looking at printed numbers, and whether all were."""
+    if not grid.fitted:
+        return ""
+    every = all(set(grid.fitted.get(row.method, ())) == set(grid.spec.datasets) for row in grid.spec.rows)
+    return "settings fitted to print, " if every else "some rows' settings fitted to print, "
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -138,7 +146,7 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
         grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
-            shown = "settings fitted to print, mean" if grid.fitted else "mean"
+            shown = f"{_fitted(grid)}mean"
         told = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
         title = f"{spec.full_title}\nprotocol {artifact.protocol}, {told}"
         kinds = ("png", "svg") if grid is None else ("png",)

@@ -101,6 +101,8 @@ def test_encodings_are_those_of_dense_powers(cells: int, monkeypatch: pytest.Mon
     expected = np.concatenate([by_powers(graph(base, number)) for number in union.node])
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
     assert (expected[:, :16].max(1) == 0).any(), "no node without links is among them"
+    walks, degrees = (encodings.encoding(Inside.of(union, CPU), told) for told in ("walks", "degrees"))
+    assert torch.equal(torch.cat([walks, degrees], 1), found)
 
 
 def test_a_degree_is_clipped() -> None:
@@ -172,6 +174,14 @@ def test_as_many_shared_parameters_as_the_papers() -> None:
     assert sum(size for name, size in sizes.items() if name.startswith("structure_")) == 14_592
     kept = (7 * 64 + 64) + 3 * (128 * 64 + 64 + 64 * 64 + 64) + (128 * 64 + 64) + (64 * 64 + 64) + (64 * 2 + 2)
     assert sum(sizes.values()) == 14_592 + kept
+
+
+@pytest.mark.parametrize("told", ["walks", "degrees"])
+def test_one_half_of_the_encodings_is_what_the_channel_of_structure_reads(told: str) -> None:
+    config = config_of_graphs("fedstar", "release", **{"method.encoding": told})
+    clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
+    assert clients.params["structure_W1"].shape[1] == 16
+    assert clients.logits(next(clients.steps(1))).isfinite().all()
 
 
 def test_the_channel_of_structure_alone_is_sent_and_the_same_for_all() -> None:

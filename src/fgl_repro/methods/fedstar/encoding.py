@@ -13,11 +13,21 @@ CELLS = 1 << 18
 """Of the dense matrices that are multiplied at a time."""
 
 
-def encoding(inside: Inside) -> Tensor:
-    """Encode each inner node: :func:`return_probabilities`, and a one at its degree, clipped to 1..16, ``[M, 32]``."""
-    degree = np.diff(inside.start)
-    ones = torch.from_numpy(np.clip(degree, 1, DEGREES) - 1)
-    return torch.cat([return_probabilities(inside), torch.nn.functional.one_hot(ones, DEGREES)], dim=1)
+WIDTHS = {"both": STEPS + DEGREES, "walks": STEPS, "degrees": DEGREES}
+"""Numbers of a node, by what they tell."""
+
+
+def encoding(inside: Inside, told: str = "both") -> Tensor:
+    """Encode each inner node: :func:`return_probabilities`, and a one at its degree, clipped to 1..16.
+
+    Returns:
+        Both, ``[M, 32]``, or the one that is ``told`` (``walks``, ``degrees``), ``[M, 16]``.
+    """
+    parts: list[Tensor] = [] if told == "degrees" else [return_probabilities(inside)]
+    if told != "walks":
+        ones = torch.from_numpy(np.clip(np.diff(inside.start), 1, DEGREES) - 1)
+        parts.append(torch.nn.functional.one_hot(ones, DEGREES).float())
+    return torch.cat(parts, dim=1)
 
 
 def return_probabilities(inside: Inside) -> Tensor:

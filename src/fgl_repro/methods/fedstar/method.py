@@ -9,6 +9,8 @@ Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its 
     network=gin  the channel of features has the layers of FedVN's GIN, a graph is the mean of its nodes.
     network=own  layers and sum are FedStar's; with ``model.hidden=64`` this is its own network.
     network=own-mean  layers are FedStar's, and a graph is the mean of its nodes, as FedVN says of all its networks.
+    encoding=degrees  encodings are the 16 numbers of the degree alone, one of the types that its code has; walks: the
+        16 of the walk.
 
 Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
@@ -23,6 +25,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.lazy import lazy
+from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.start import Start
@@ -39,19 +42,25 @@ networks = lazy("fgl_repro.methods.fedstar.networks")
 class FedStar(FedAvg[None]):
     """Attributes:
     network: Whose layers the channel of features has.
+    encoding: What the encoding of a node's place tells.
     """
 
     name: ClassVar[str] = "fedstar"
     display: ClassVar[str] = "FedStar"
     units: ClassVar[tuple[str, ...]] = ("graph",)
     models: ClassVar[tuple[str, ...]] = ("gin",)
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"network": ("gin", "own", "own-mean")}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "network": ("gin", "own", "own-mean"),
+        "encoding": ("both", "degrees", "walks"),
+    }
 
     network: str = "gin"
+    encoding: str = added("both")
 
     def start(self, model: Model, seed: int) -> Start:
         sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
-        network = networks.TwoChannels(**sizes, own=self.network != "gin", total=self.network == "own")
+        own, total = self.network != "gin", self.network == "own"
+        network = networks.TwoChannels(**sizes, own=own, total=total, encoding=self.encoding)
         return Start(network, network.init(torch_rng("init", seed)))
 
     def publish(self, clients: Clients, state: None) -> Message:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from fgl_repro.methods.fedstar.encoding import DEGREES, STEPS, encoding
+from fgl_repro.methods.fedstar.encoding import WIDTHS, encoding
 from fgl_repro.nn.graphs import GraphsView, Inside, spans
 from fgl_repro.nn.models.gin import GIN, affine, norm
 from fgl_repro.nn.models.model import Params
@@ -29,7 +29,7 @@ class PlacedView(GraphsView):
     """A view of graphs whose inner nodes have encodings of their places.
 
     Attributes:
-        places: Their encodings, ``[n, 32]``.
+        places: Their encodings, ``[n, 32]`` or ``[n, 16]``.
         scale: (degree + 1)^-1/2, ``[n, 1]``.
     """
 
@@ -57,16 +57,18 @@ class TwoChannels(GIN):
         own: Whether GIN_l is FedStar's, dropout(ReLU(Linear(H, H)(ReLU(Linear(2H, H)(sum over v and its neighbours)))))
             without batch norms and categories of links.
         total: Whether a graph is the sum over its nodes.
+        encoding: What encodings of places tell (``encoding.py``).
     """
 
     own: bool = False
     total: bool = False
+    encoding: str = "both"
 
     def init(self, rng: Generator) -> Params:
         """Draw one network's initial weights: Glorot embeddings and convolutions, torch's default for linear maps."""
         width, last = self.hidden, self.layers + 1
         wide = width if self.own else 2 * width
-        out = self.mapped(rng) | affine(STRUCTURE, 1, STEPS + DEGREES, width, rng)
+        out = self.mapped(rng) | affine(STRUCTURE, 1, WIDTHS[self.encoding], width, rng)
         for layer in range(2, last + 1):
             out |= affine("inner_", layer, 2 * width, wide, rng) | affine("", layer, wide, width, rng)
             if not self.own:
@@ -82,7 +84,7 @@ class TwoChannels(GIN):
         """View the insides of the graphs ``rows``, with the places of their nodes, which are encoded once for all."""
         plain = super().view(views, graph, rows)
         inside = views.once(graph, "inside", lambda: Inside.of(graph, views.device))
-        places = views.once(graph, "places", lambda: encoding(inside).to(views.device))
+        places = views.once(graph, "places", lambda: encoding(inside, self.encoding).to(views.device))
         nodes = spans(inside.ptr[rows], plain.sizes)
         scale = (inside.start[nodes + 1] - inside.start[nodes] + 1.0) ** -0.5
         return PlacedView(

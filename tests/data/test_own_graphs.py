@@ -106,6 +106,16 @@ def test_a_list_of_data_is_a_set_of_graphs_in_the_order_of_its_environments(
     assert found.targets is None
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_number_to_predict_may_be_of_any_float_and_have_a_gradient(
+    kind: torch.dtype, loaded: Callable[[Any], GraphSet]
+) -> None:
+    numbers = torch.tensor([2.5, -1.0], dtype=kind, requires_grad=True)
+    found = loaded((one(0, y=numbers[0]), one(0, y=numbers[1])))
+    assert found.targets is not None
+    assert found.targets.tolist() == [2.5, -1.0]
+
+
 def test_floats_are_numbers_to_predict_and_environments_may_be_left_out(loaded: Callable[[Any], GraphSet]) -> None:
     alone = one(2.5, nodes=2, edge_index=torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]]), x=torch.ones(2, 2).long())
     found = loaded((alone, one(-1.0, nodes=1)))

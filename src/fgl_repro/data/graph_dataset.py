@@ -173,8 +173,11 @@ def of_pyg(name: str, given: Sequence[Any]) -> GraphSet:
 
 def _number(name: str, number: int, graph: Any, what: str, default: int | None = None) -> Any:
     """Read the one number that a graph has as ``y`` or ``environment``."""
+    import torch
+
     value = getattr(graph, what, None)
-    found = np.asarray(default if value is None else value)
+    plain = value.detach().tolist() if isinstance(value, torch.Tensor) else value  # NumPy has no bfloat16
+    found = np.asarray(default if value is None else plain)
     if found.size != 1 or found.dtype.kind not in ("iubf" if what == "y" else "iub"):
         kind = "a class or a number to predict" if what == "y" else "a whole number"
         raise UserError(f"{what} of graph {number} of {name} must be {kind}, not {value!r:.80}.")

@@ -117,7 +117,7 @@ def test_deterministic_runs_repeat_to_the_bit(
 def test_products_of_long_rows_repeat_to_the_bit(fixed_order: None) -> None:
     """A hub's row is long enough for several blocks of a GPU to share it."""
     rng = np.random.default_rng(0)
-    matrix = sp.vstack([sp.random(1000, 4000, 0.002, "csr", rng=rng), sp.csr_matrix(rng.random((4, 4000)))])
+    matrix = sp.vstack([sp.random(1000, 4000, 0.002, "csr", np.float32, rng), sp.csr_matrix(rng.random((4, 4000)))])
     op, dense = SparseOp.of(sp.csr_matrix(matrix), torch.device("cuda")), torch.randn(4000, 128, device="cuda")
     first = op(dense)
     assert all(torch.equal(op(dense), first) for _ in range(50))

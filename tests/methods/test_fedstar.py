@@ -166,6 +166,8 @@ def test_the_option_says_whose_layers_they_are_and_all_drop(
     clients.logits(next(clients.steps(1)))
     assert seen == drawn
     assert any("gain" in name for name in clients.params) == (network == "gin")
+    assert isinstance(clients.model, TwoChannels)
+    assert clients.model.total == (network == "own")
 
 
 def test_as_many_shared_parameters_as_the_papers() -> None:

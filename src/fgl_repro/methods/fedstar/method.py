@@ -14,10 +14,10 @@ Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its 
 
 Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are
-GINs with means of nodes; what it prints of FedStar on Motif and SST2 comes back with ``network=own encoding=degrees``,
-and not with this default. Here it runs under FedVN's protocol (plain SGD, batches of 32, width 100); its paper has Adam
-with rate 0.001, weight decay 5e-4, and batches of 128. Its encodings are of nodes in whole small graphs, and it
-predicts those: no variant for node classification.
+GINs with means of nodes; what it prints of FedStar on Motif/Basis and SST2 comes back with ``network=own
+encoding=degrees``, and not with this default. Here it runs under FedVN's protocol (plain SGD, batches of 32, width
+100); its paper has Adam with rate 0.001, weight decay 5e-4, and batches of 128. Its encodings are of nodes in whole
+small graphs, and it predicts those: no variant for node classification.
 """
 
 from __future__ import annotations

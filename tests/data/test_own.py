@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 from torch_geometric.datasets import FakeDataset
@@ -20,6 +21,7 @@ from fgl_repro.core.schema import how
 from fgl_repro.data import NAMES, dataset, process
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.sources.generated import Generated
+from fgl_repro.data.sources.source import RawGraph
 
 
 @dataclass
@@ -36,6 +38,16 @@ class Own(Dataset):
 def pyg(labels: list[int], edges: list[tuple[int, int]], x: Any = None) -> Data:
     x = torch.eye(len(labels)) if x is None else x
     return Data(x=x, edge_index=torch.tensor(edges).T, y=torch.tensor(labels))
+
+
+def raw(**changed: Any) -> RawGraph:
+    """Three nodes, two classes and a link, one of these arrays changed."""
+    arrays = {
+        "features": sp.identity(3, np.float32, "csr"),
+        "edges": np.array([[0], [1]]),
+        "labels": np.array([0, 1, 1]),
+    }
+    return RawGraph(**{**arrays, **changed}, num_classes=2)
 
 
 def linked(edge_index: Any) -> Data:
@@ -177,6 +189,15 @@ def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pyt
         (pyg([0, 10**9], [(0, 1)]), "y of the data set own has 1000000001 classes for 2 nodes: number them"),
         (pyg([0, 1], [(0, 1)], torch.full((2, 2), torch.nan)), "no finite number"),
         (FakeDataset(2), "holds 2 graphs: a federation is cut from one"),
+        (raw(features=np.eye(3, dtype=np.float32)), "must be a SciPy CSR matrix of float32"),
+        (raw(features=sp.csr_matrix(np.eye(3))), "must be a SciPy CSR matrix of float32"),
+        (raw(features=sp.csr_matrix(np.eye(2, dtype=np.float32))), "must hold the class of each node"),
+        (raw(labels=[0, 1, 1]), "must hold the class of each node"),
+        (raw(labels=np.array([0, 1, -1])), "must hold the class of each node"),
+        (raw(labels=np.array([0, 1, 2])), "has class 2, num_classes is 2"),
+        (raw(edges=np.array([[0, 1], [1, 2], [2, 0]])), r"must be a NumPy array of whole numbers \[2, links\]"),
+        (raw(edges=np.array([[0.0], [1.0]])), r"must be a NumPy array of whole numbers \[2, links\]"),
+        (raw(edges=np.array([[0], [3]])), "names nodes that x does not have"),
     ],
 )
 def test_what_is_no_graph_of_labelled_nodes_is_refused(
@@ -194,6 +215,8 @@ def test_links_and_features_may_be_of_other_types(tmp_path: Path, monkeypatch: p
         given.edge_index = given.edge_index.int()
         monkeypatch.setattr(Own, "given", given)
         found.append(Own("raw").build(tmp_path).fingerprint)
+    monkeypatch.setattr(Own, "given", raw(edges=np.array([[0, 1], [1, 2]], dtype=np.int32)))
+    found.append(Own("raw").build(tmp_path).fingerprint)
     monkeypatch.setattr(Own, "given", pyg([0, 1, 1], [(0, 1), (1, 2)]))
     assert set(found) == {Own("raw").load(tmp_path).fingerprint}
 

@@ -13,10 +13,12 @@ import pytest
 
 from fgl_repro.cli import table as cli
 from fgl_repro.core.errors import UserError
+from fgl_repro.runs import packed
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import paired
+from fgl_repro.tables import findings, paired
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.load import load
+from fgl_repro.tables.published import Published
 from fgl_repro.tables.request import Request
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
@@ -100,6 +102,35 @@ def test_a_row_against_the_others(tmp_path: Path) -> None:
     wide = load("fedlog/1").under("fedlog_splits").narrow(["cora"], [3, 5], ["local", "fedpub"])
     text = paired.page(paired.compared(Request(wide, wide, "fedlog_splits"), "local", archive))
     assert re.search(r"FED-PUB \(release\) \| +1 of 2 \| +0 \| +1 \|", text)
+
+
+def test_findings_say_what_is_told_of_packed_runs(tmp_path: Path) -> None:
+    """Of the whole table, so that a finding and the command cannot differ."""
+    store, spec = RecordStore(tmp_path / "records"), load("fedlog/1").under("fedlog_splits").narrow(["cora"], [3])
+    means = {"local": 0.5, "fedavg": 0.7, "fedpub-release": 0.7, "fedlog-release": 0.6, "fedlog-paper": 0.6}
+    recorded(store.folder, spec, "fedlog_splits", means)
+    packed.pack(store.all(), tmp_path / "fedlog" / "runs.csv")
+    paper = Published(tmp_path / "fedlog")
+
+    def filled(said: str) -> str:
+        text = f"{{told table=1 row=fedpub-release {said}}}"
+        return findings.fill(text, paper, "it", {"protocol": "fedlog_splits"})
+
+    assert filled("way=ahead") == "4 of 4"
+    assert filled("way=ahead list=rows") == "Local, FedAvg, FedLoG (release) and FedLoG (paper)"
+    assert filled("way=ahead against=fedavg,local list=rows") == "Local and FedAvg"
+    assert (filled("way=behind"), filled("way=behind list=rows")) == ("0 of 4", "none")
+    swapped = "{told table=1 row=local protocol=fedlog_splits way=behind list=rows}"
+    assert findings.fill(swapped, paper, "it", {}) == "FED-PUB", "other gaps never vary"
+    for said, why in {
+        "way=above": "way=above is none of ahead, behind, not",
+        "way=not against=fedavg,nobody": "against=nobody is none of local, fedavg, ",
+        "way=not dataset=pubmed": "no gap that matches is tested",
+        "way=not colour=red": "there is no column colour",
+        "row=nobody way=not": "fedlog/1 has no rows nobody: choose by --row from ",
+    }.items():
+        with pytest.raises(UserError, match=f"^it: .* cannot be filled: {why}"):
+            filled(said)
 
 
 def test_a_gap_that_alone_would_be_told_is_not_among_many(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.core.schema import Option, added
 from fgl_repro.data.catalog import COMPONENTS, FEATURES, NAMES, Facts, facts
-from fgl_repro.data.sources.source import RawGraph, Source, of_pyg
+from fgl_repro.data.sources.source import RawGraph, Source, checked, of_pyg
 
 if TYPE_CHECKING:
     from fgl_repro.data.graph import Graph
@@ -143,7 +143,7 @@ class Dataset(Option):
 
         download.writable(cache)
         raw = of_pyg(self.name, self.raw(cache))
-        whole = process.whole_graph(self.name, raw)
+        whole = process.whole_graph(self.name, checked(self.name, raw) if self.known is None else raw)
         part = process.largest_component(whole)
         if self.known is not None and (wrong := process.difference(raw, part, self.known)):
             raise UserError(

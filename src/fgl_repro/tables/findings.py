@@ -10,6 +10,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {reproduced ...}                                      how many printed numbers are reproduced, of those told
     {tau panel=1a,1b ...}                                 Kendall's tau between our ranking and print's (median)
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
+    {told table=2 against=fedpub way=ahead ...}           in how many of the columns tested a row is told ahead of rows
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
     {noted note=2026-11-22-causes under="..." show="..."} mean of a column ``gap`` of a note's table, see below
@@ -22,9 +23,10 @@ Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (m
 (``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
 ``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
 the record lacks it; ``1+2``: one of these) and may then differ in seed alone; ``probe``, or ``show`` with a dotted
-entry of the record, says what is read. ``set`` concerns no runs; ``each`` does. ``noted`` reads the table below the
-heading ``under`` of ``notes/<note>.md``, whose column ``gap`` stands right of the one called ``show``; ``rows`` keeps
-rows named so.
+entry of the record, says what is read. ``set`` concerns no runs; ``each`` does. ``told`` is what ``fgl-table test``
+finds of packed runs, ``way=ahead``, ``behind`` or ``not``; ``list=rows`` names the rows against (``FedAvg and Local``).
+``noted`` reads the table below the heading ``under`` of ``notes/<note>.md``, whose column ``gap`` stands right of the
+one called ``show``; ``rows`` keeps rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
 absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings.
@@ -48,6 +50,7 @@ from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
+from fgl_repro.tables.paired import Line
 from fgl_repro.tables.published import SHORT, Published, Words, all_published, lines_of
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
@@ -77,7 +80,7 @@ class _Lookup:
     def text(self) -> str:
         """Write what stands in its place."""
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
-        whole |= {"noted": self.noted, "tau": self.tau}
+        whole |= {"noted": self.noted, "tau": self.tau, "told": self.told}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         if self.word in whole:
             return whole[self.word](self.filters)
@@ -186,6 +189,28 @@ class _Lookup:
             raise ValueError("no gap stands there")
         return f"{np.mean(found):.1f}"
 
+    def told(self, filters: Words) -> str:
+        """Count the tested gaps of a row to others that are told ``way``, or name these others (``fgl-table test``)."""
+        table, row, way = filters.pop("table"), filters.pop("row", ""), filters.pop("way")
+        protocol = filters.pop("protocol", "") or self.inherited["protocol"]
+        if way not in (ways := ("ahead", "behind", "not")):
+            raise ValueError(f"way={way} is none of {', '.join(ways)}")
+        try:
+            found = self.published.compared(table, protocol, row)
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from None
+        others = [row.id for row in found.spec.rows if row != found.row]
+        if unknown := [row for row in filters.get("against", others[0]).split(",") if row not in others]:
+            raise ValueError(f"against={unknown[0]} is none of {', '.join(others)}")
+        if not (tested := self.matching([_words(line) for line in found.lines if line.way], filters)):
+            raise ValueError("no gap that matches is tested")
+        told = [each["against"] for each in tested if each["way"] == way]
+        if self.form.get("list") != "rows":
+            return f"{len(told)} of {len(tested)}"
+        names, rows = [row.name for row in found.spec.rows], [row for row in found.spec.rows if row.id in told]
+        *first, last = [row.label if names.count(row.name) > 1 else row.name for row in rows] or ["none"]
+        return f"{', '.join(first)} and {last}" if first else last
+
     def ahead(self, filters: Words) -> str:
         """Count columns with the row above every row of another method, of those where it and another one ran."""
         above, mean = [], f"{filters.pop('at', self.at)}_mean"
@@ -196,6 +221,13 @@ class _Lookup:
             rivals = [merit(float(row[mean])) for row in there if row["method"] != own["method"]]
             above += [merit(float(own[mean])) > max(rivals)] if own[mean] and rivals else []
         return f"{sum(above)} of {len(above)}"
+
+
+def _words(line: Line) -> Words:
+    """Tell of a tested gap where it stands, which row it is to, and which way it is told."""
+    cell = line.cell
+    words = {"panel": cell.panel.name, "dataset": cell.dataset, "clients": str(cell.clients)}
+    return words | {"against": cell.row.id, "way": line.way}
 
 
 def _combinations(filters: Words) -> list[Words]:

@@ -51,10 +51,8 @@ def gap(runs: pd.DataFrame, first: str, second: str) -> Gap | None:
     Args:
         runs: A line a run of one column: ``row``, ``seed``, ``value``.
     """
-    wide = runs.pivot_table(index="seed", columns="row", values="value")
-    if not {first, second} <= set(wide):
-        return None
-    gaps = (wide[first] - wide[second]).dropna()
+    own, other = (runs[runs["row"] == row].set_index("seed")["value"] for row in (first, second))
+    gaps = (own - other).dropna()
     if gaps.empty:
         return None
     mean, std = float(gaps.mean()), float(gaps.std()) if len(gaps) > 1 else None
@@ -78,6 +76,13 @@ class Line:
     cell: Cell
     gap: Gap | None
     told: bool = False
+
+    @property
+    def way(self) -> str:
+        """Which way the row is told from the other: ``ahead``, ``behind`` or ``not``; empty where none was tested."""
+        if self.gap is None or self.gap.p is None:
+            return ""
+        return ("ahead" if self.gap.mean > 0 else "behind") if self.told else "not"
 
 
 @dataclass(frozen=True)
@@ -183,10 +188,9 @@ def _counts(found: Comparison) -> str:
     """Tell in how many columns the row is told from each other one."""
     rows = []
     for other in found.spec.rows[1:]:
-        own = [line for line in found.lines if line.cell.row == other]
-        tested = [line.gap for line in own if line.gap is not None and line.gap.p is not None]
-        told = [line.gap.mean > 0 for line in own if line.told and line.gap is not None]
-        rows.append([other.label, f"{len(tested)} of {len(own)}", str(sum(told)), str(len(told) - sum(told))])
+        ways = [line.way for line in found.lines if line.cell.row == other]
+        tested = f"{sum(map(bool, ways))} of {len(ways)}"
+        rows.append([other.label, tested, str(ways.count("ahead")), str(ways.count("behind"))])
     return grid_text(["against", "columns tested", "told ahead", "told behind"], rows)
 
 

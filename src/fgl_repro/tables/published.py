@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.runs import curves
-from fgl_repro.runs.packed import Packed
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.record import Record
-from fgl_repro.tables.load import papers
+from fgl_repro.tables.load import load, papers
+from fgl_repro.tables.paired import Comparison, compared
+from fgl_repro.tables.request import NARROWED, narrowed
 
 SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
 SHORT["clients"] = "partitioner.clients"
@@ -24,6 +25,8 @@ class Published:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._folders = RunFolders(folder, folder.parent)
+        self._comparisons: dict[tuple[str, str, str], Comparison] = {}
 
     @cached_property
     def cells(self) -> list[Words]:
@@ -31,7 +34,15 @@ class Published:
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
-        return Packed(self.folder / "runs.csv")
+        return self._folders.published(self.folder.name)[0]
+
+    def compared(self, table: str, protocol: str, row: str) -> Comparison:
+        """Compare a row of a table with each other one, from packed runs alone (see :func:`paired.compared`)."""
+        asked = (table, protocol, row)
+        if asked not in self._comparisons:
+            wanted = narrowed(load(f"{self.folder.name}/{table}"), protocol, dict.fromkeys(NARROWED, ()))
+            self._comparisons[asked] = compared(wanted, row, self._folders.packed_alone(self.folder.name))
+        return self._comparisons[asked]
 
     @cached_property
     def configs(self) -> list[tuple[str, Words]]:
@@ -41,7 +52,7 @@ class Published:
 
     @cached_property
     def curves(self) -> dict[str, dict[str, list[float | None]]]:
-        return curves.read_packed(self.folder / "curves.csv")
+        return self._folders.published(self.folder.name)[1]
 
 
 def all_published(results: Path) -> dict[str, Published]:

@@ -94,19 +94,40 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         )
     x, edges = features_of(f"the data set {name}", data.x), links_of(f"the data set {name}", data.edge_index)
     labels = data.y.cpu().long().numpy() if _whole(data.y) else np.zeros(0)
-    if not len(x) or labels.shape != (len(x),) or labels.min() < 0:
-        raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")
-    if edges.size and not 0 <= edges.min() <= edges.max() < len(x):
-        raise UserError(f"edge_index of the data set {name} names nodes that x does not have.")
     parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)
     arrays = [part.numpy() for part in parts]
     features = sp.csr_matrix(tuple(arrays) if len(arrays) > 1 else arrays[0], shape=tuple(x.shape), dtype=np.float32)
-    if not np.isfinite(features.data).all():
+    classes = max(int(labels.max(initial=-1)) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
+    return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
+
+
+def checked(name: str, raw: RawGraph) -> RawGraph:
+    """Return ``raw``, be it made from PyG's ``Data`` or somebody's own.
+
+    Args:
+        name: Name of the data set, for messages.
+
+    Raises:
+        UserError: Its arrays are not what :class:`RawGraph` says, or do not fit together.
+    """
+    x, edges, labels = raw.features, raw.edges, raw.labels
+    if not (sp.issparse(x) and x.format == "csr" and x.dtype == np.float32):
+        raise UserError(f"features of the data set {name} must be a SciPy CSR matrix of float32 [nodes, features].")
+    nodes, kinds = x.shape[0], [getattr(each, "dtype", np.dtype(object)).kind for each in (labels, edges)]
+    if not nodes or kinds[0] != "i" or labels.shape != (nodes,) or labels.min() < 0:
+        raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")
+    if kinds[1] != "i" or edges.ndim != 2 or len(edges) != 2:
+        raise UserError(f"edges of the data set {name} must be a NumPy array of whole numbers [2, links].")
+    if edges.size and not 0 <= edges.min() <= edges.max() < nodes:
+        raise UserError(f"edge_index of the data set {name} names nodes that x does not have.")
+    if not np.isfinite(x.data).all():
         raise UserError(f"x of the data set {name} has values that are no finite number.")
-    classes = max(int(labels.max()) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
-    if classes > len(x):
-        raise UserError(f"y of the data set {name} has {classes} classes for {len(x)} nodes: number them 0, 1, 2, ...")
-    return RawGraph(features, edges, labels, classes, f"the data set {name}")
+    if raw.num_classes > nodes:
+        many = f"{raw.num_classes} classes for {nodes} nodes"
+        raise UserError(f"y of the data set {name} has {many}: number them 0, 1, 2, ...")
+    if labels.max() >= raw.num_classes:
+        raise UserError(f"y of the data set {name} has class {labels.max()}, num_classes is {raw.num_classes}.")
+    return raw
 
 
 def features_of(what: str, x: Any) -> Any:

@@ -68,7 +68,7 @@ demo: $(STAMP) ## Table 1 of FedLoG for Cora and 3 clients: six methods, three s
 
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP) ## run the tests (ARGS="-k records -x")
-	$(WITH_ARGS) $(BIN)/pytest -n auto
+	$(WITH_ARGS) $(BIN)/pytest -n auto --dist worksteal
 
 lint: $(STAMP) ## ruff: rules and format; import-linter: who may import whom
 	$(BIN)/ruff check .

@@ -224,6 +224,12 @@ def test_a_deleted_working_directory_is_one_sentence(shell: Shell) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_working_directory_that_hydra_would_read_is_one_sentence(shell: Shell) -> None:
+    shell.folder /= "a ${now}"
+    shell.folder.mkdir()
+    assert "a ${now}, holds ${, which Hydra reads: go to another." in shell.refused("method=local")
+
+
 def test_an_empty_variable_counts_as_unset(shell: Shell) -> None:
     done = shell("--cfg", "job", "--resolve", FGL_CACHE="", FGL_RECORDS="")
     assert "cache: cache\n" in done.stdout, done.stderr

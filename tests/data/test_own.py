@@ -47,7 +47,15 @@ def raw(**changed: Any) -> RawGraph:
         "edges": np.array([[0], [1]]),
         "labels": np.array([0, 1, 1]),
     }
-    return RawGraph(**{**arrays, **changed}, num_classes=2)
+    return RawGraph(**{"num_classes": 2, **arrays, **changed})
+
+
+def malformed(**changed: list[int]) -> Any:
+    """One of an identity's index arrays is another."""
+    out = sp.identity(3, np.float32, "csr")
+    for name, values in changed.items():
+        setattr(out, name, np.array(values, dtype=np.int32))
+    return out
 
 
 def linked(edge_index: Any) -> Data:
@@ -198,6 +206,16 @@ def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pyt
         (raw(edges=np.array([[0, 1], [1, 2], [2, 0]])), r"must be a NumPy array of whole numbers \[2, links\]"),
         (raw(edges=np.array([[0.0], [1.0]])), r"must be a NumPy array of whole numbers \[2, links\]"),
         (raw(edges=np.array([[0], [3]])), "names nodes that x does not have"),
+        (raw(edges=torch.tensor([[0], [1]])), r"must be a NumPy array of whole numbers \[2, links\]"),
+        (raw(labels=torch.tensor([0, 1, 1])), "must hold the class of each node"),
+        (raw(features=malformed(indices=[0, 1, 77])), r"features of the data set own are no CSR matrix \("),
+        (raw(features=malformed(indices=[0, 1, -1])), r"features of the data set own are no CSR matrix \("),
+        (raw(features=malformed(indptr=[0, 2, 1, 3])), r"features of the data set own are no CSR matrix \("),
+        (raw(features=sp.csr_matrix((3, 0), dtype=np.float32)), "x of the data set own has no columns: give each node"),
+        (pyg([0, 1], [(0, 1)], torch.ones(2, 0)), "x of the data set own has no columns: give each node"),
+        *((raw(num_classes=it), "num_classes of the data set own must be a whole number") for it in (2.0, None, "2")),
+        (pyg([0, 1], [(0, 1)], torch.ones(2, 2, device="meta")), "not a tensor without data"),
+        (pyg([0, 1], [(0, 1)], torch.full((2, 2), 1e300, dtype=torch.double)), "no finite number"),
     ],
 )
 def test_what_is_no_graph_of_labelled_nodes_is_refused(
@@ -215,8 +233,12 @@ def test_links_and_features_may_be_of_other_types(tmp_path: Path, monkeypatch: p
         given.edge_index = given.edge_index.int()
         monkeypatch.setattr(Own, "given", given)
         found.append(Own("raw").build(tmp_path).fingerprint)
-    monkeypatch.setattr(Own, "given", raw(edges=np.array([[0, 1], [1, 2]], dtype=np.int32)))
-    found.append(Own("raw").build(tmp_path).fingerprint)
+    for kind in (np.int8, np.int32, ">i8"):
+        labels, edges = np.array([0, 1, 1], dtype=kind), np.array([[0, 1], [1, 2]], dtype=kind)
+        monkeypatch.setattr(Own, "given", raw(labels=labels, edges=edges, num_classes=np.int64(2)))
+        graph = Own("raw").build(tmp_path)
+        assert (graph.labels.dtype, type(graph.num_classes)) == (np.int64, int)
+        found.append(graph.fingerprint)
     monkeypatch.setattr(Own, "given", pyg([0, 1, 1], [(0, 1), (1, 2)]))
     assert set(found) == {Own("raw").load(tmp_path).fingerprint}
 

@@ -125,6 +125,14 @@ def test_a_role_without_a_share_needs_no_graphs() -> None:
     assert np.bincount(roles).tolist() == [6, 0, 3, 51]
 
 
+def test_a_seed_that_numpy_does_not_have_is_refused_in_a_sentence() -> None:
+    Environment(3, 20).divide(BASE, 3, 2**32 - 1)
+    with pytest.raises(UserError, match=r"draws by the seed 4294967296, which must be below 4294967296: lower it"):
+        Environment(3, 20).divide(BASE, 3, 2**32)
+    with pytest.raises(UserError, match=r"graphs has 60 graphs, too few for 61 parts; lower partitioner\.clients"):
+        Environment(61, 2).divide(BASE, 61, 0)
+
+
 def test_one_environment_cannot_be_mixed() -> None:
     alone = worlds.graph_set(20, 1)
     with pytest.raises(UserError, match=r"partitioner\.mixed=0\.5 takes graphs of other environments, and graphs has"):

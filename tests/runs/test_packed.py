@@ -14,6 +14,7 @@ import pytest
 from fgl_repro.core import files
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.packed import Packed, PackedDiverged, pack, pack_diverged, unpack
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
@@ -100,6 +101,22 @@ def test_a_cut_or_altered_packed_file_is_refused_and_kept(tmp_path: Path, damage
     assert path.read_text() == text
     assert not (tmp_path / "records").exists()
     assert len(packed.check(tmp_path)) == 1
+
+
+def test_a_lost_packed_file_is_told_by_its_seal_and_no_other_is_begun(tmp_path: Path) -> None:
+    paths = [tmp_path / "paper" / name for name in ("runs.csv", "curves.csv")]
+    pack(some(3), paths[0])
+    curves.pack({"f" * 64: {"round": [0.0], "loss": [1.0]}}, paths[1])
+    for path in paths:
+        path.unlink()
+    seals = {seal: seal.read_text() for seal in tmp_path.glob("paper/*")}
+    for act in (lambda: pack(some(1), paths[0]), lambda: RunFolders(tmp_path / "records", tmp_path).archive("paper")):
+        with pytest.raises(UserError, match=r"runs\.csv is missing, and runs\.csv\.sha256 beside it says that it was"):
+            act()
+    with pytest.raises(UserError, match=r"curves\.csv is missing"):
+        curves.pack({"e" * 64: {"round": [0.0], "loss": [1.0]}}, paths[1])
+    assert len(packed.check(tmp_path)) == 2
+    assert seals == {seal: seal.read_text() for seal in tmp_path.glob("paper/*")}
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])

@@ -127,6 +127,10 @@ def test_findings_say_what_is_told_of_packed_runs(tmp_path: Path) -> None:
         "way=not against=fedavg,nobody": "against=nobody is none of local, fedavg, ",
         "way=not dataset=pubmed": "no gap that matches is tested",
         "way=not colour=red": "there is no column colour",
+        "row=nobody": "it does not say way",
+        "way=not list=all": "told takes no form but list=rows",
+        "way=not digits=1": "told takes no form but list=rows",
+        "way=not rows": "rows is no name=value",
         "row=nobody way=not": "fedlog/1 has no rows nobody: choose by --row from ",
     }.items():
         with pytest.raises(UserError, match=f"^it: .* cannot be filled: {why}"):

@@ -157,6 +157,8 @@ def _main() -> int:
                 raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
         if flags.config_dir:
             search(flags.config_dir)
+        if "${" in (here := os.getcwd()):
+            raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
         _hydra_main()
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):

@@ -123,12 +123,19 @@ def alive(pid: int, born: str | None = None) -> bool:
 
 
 def read_sealed(path: Path) -> str:
-    """Read the text of a packed file.
+    """Read the text of a packed file; empty where there is neither it nor its seal.
 
     Raises:
-        UserError: Its seal is missing or broken.
+        UserError: It is missing, or its seal is missing or broken.
     """
     seal = _seal(path)
+    if not path.exists():
+        if seal.exists():
+            raise UserError(
+                f"{path} is missing, and {seal.name} beside it says that it was there: restore it from version "
+                "control, or, if there never was one, remove that file."
+            )
+        return ""
     try:
         content = path.read_bytes()
         if _line(path, content) in seal.read_text(encoding="utf-8").splitlines():

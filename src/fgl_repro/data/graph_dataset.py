@@ -162,7 +162,8 @@ def of_pyg(name: str, given: Sequence[Any]) -> GraphSet:
         raise UserError(f"graphs of {name} have from {min(widths)} to {max(widths)} features a node: give all as many.")
     sizes, counts = (np.array(each) for each in zip(*((len(x), ends.shape[1]) for x, ends in inside), strict=True))
     ptr, links = disjoint_union(sizes, counts, np.concatenate([ends for _, ends in inside], axis=1))
-    inner = sp.csr_matrix(np.concatenate([x for x, _ in inside]), dtype=np.float32)
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused in a sentence
+        inner = sp.csr_matrix(np.concatenate([x for x, _ in inside]), dtype=np.float32)
     if answers.dtype.kind == "f":
         return GraphSet.of(name, ptr, inner, links, environment[order], targets=answers)
     if answers.min() != 0:

@@ -72,11 +72,12 @@ class GraphSet(Graph):
         steps = np.diff(where, prepend=-1)
         if steps[0] != 1 or steps.min() < 0 or steps.max() > 1:
             raise UserError(
-                f"environment of {name} must ascend from 0 without gaps: sort its graphs by environment, and number "
-                "these 0, 1, ..."
+                f"environment of {name} must ascend from 0 without gaps: number environments 0, 1, ... and sort its "
+                "graphs by them."
             )
         classes = np.zeros(count, dtype=np.int64) if labels is None else _whole(name, "labels", labels, count)
-        numbers = None if targets is None else np.asarray(targets, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused in a sentence
+            numbers = None if targets is None else np.asarray(targets, dtype=np.float32)
         if numbers is not None and numbers.shape != (count,):
             raise UserError(f"targets of {name} must be a number for each of its {count} graphs.")
         empty = sp.csr_matrix((count, inner.shape[1]), dtype=np.float32)

@@ -22,8 +22,6 @@ def read_packed(path: Path) -> dict[str, Columns]:
     Raises:
         UserError: The file is damaged.
     """
-    if not path.exists():
-        return {}
     found: dict[str, Columns] = {}
     try:
         for row in csv.DictReader(io.StringIO(read_sealed(path), newline="")):

@@ -77,8 +77,8 @@ class RunFolders:
 
     @property
     def papers(self) -> list[str]:
-        """Papers with packed runs."""
-        return sorted(path.parent.name for path in self.results.glob("*/runs.csv"))
+        """Papers with packed runs, or with the seal of runs that are lost, which whoever reads them is told."""
+        return sorted({path.parent.name for path in self.results.glob("*/runs.csv*")})
 
     def packed(self, paper: str) -> tuple[Path, Path, Path]:
         """Name the files of the committed runs of a paper, of their curves, and of those that diverged."""

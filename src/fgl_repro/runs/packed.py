@@ -40,7 +40,7 @@ class _Sealed(Mapping[str, Kind]):
         self._found: dict[str, Kind] = {}
         csv.field_size_limit(2**31 - 1)
         try:
-            rows = list(csv.DictReader(io.StringIO(read_sealed(path), newline=""))) if path.exists() else []
+            rows = list(csv.DictReader(io.StringIO(read_sealed(path), newline="")))
             self._texts = {row["key"]: row["record"] for row in rows}
         except (KeyError, csv.Error):
             raise self._damaged("it has no columns key and record") from None
@@ -108,7 +108,8 @@ class PackedDiverged(_Sealed[Note]):
 def check(results: Path) -> list[str]:
     """Write a sentence for every packed file in a folder of ``results`` that is damaged, or holds a run that is."""
     sentences = []
-    for path in sorted(results.glob("*/*.csv")):
+    seals = (path.with_suffix("") for path in results.glob("*/*.csv.sha256"))
+    for path in sorted({*results.glob("*/*.csv"), *seals}):
         try:
             if path.name == "runs.csv":
                 all(Packed(path).values())

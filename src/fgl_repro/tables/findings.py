@@ -191,6 +191,10 @@ class _Lookup:
 
     def told(self, filters: Words) -> str:
         """Count the tested gaps of a row to others that are told ``way``, or name these others (``fgl-table test``)."""
+        if lacking := [name for name in ("table", "way", "protocol") if name not in self.inherited | filters]:
+            raise ValueError(f"it does not say {lacking[0]}")
+        if self.form.keys() - {"list"} or self.form.get("list", "rows") != "rows":
+            raise ValueError("told takes no form but list=rows")
         table, row, way = filters.pop("table"), filters.pop("row", ""), filters.pop("way")
         protocol = filters.pop("protocol", "") or self.inherited["protocol"]
         if way not in (ways := ("ahead", "behind", "not")):
@@ -207,6 +211,8 @@ class _Lookup:
         told = [each["against"] for each in tested if each["way"] == way]
         if self.form.get("list") != "rows":
             return f"{len(told)} of {len(tested)}"
+        if len({(each["panel"], each["dataset"], each["clients"]) for each in tested}) > 1:
+            raise ValueError("list=rows is of one column: say which by panel, dataset and clients")
         names, rows = [row.name for row in found.spec.rows], [row for row in found.spec.rows if row.id in told]
         *first, last = [row.label if names.count(row.name) > 1 else row.name for row in rows] or ["none"]
         return f"{', '.join(first)} and {last}" if first else last
@@ -250,7 +256,10 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
         out.append(text[position : match.start()])
         word, position = match[1], match.end()
         try:
-            said = dict(part.split("=", 1) for part in shlex.split(match[2]))
+            parts = shlex.split(match[2])
+            if lost := [part for part in parts if "=" not in part]:
+                raise ValueError(f"{lost[0]} is no name=value")
+            said = dict(part.split("=", 1) for part in parts)
             if word == "each":
                 body, end, _ = text[position:].removeprefix("\n").partition("{end}\n")
                 if not end:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import operator
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,9 @@ def of_pyg(name: str, given: Any) -> RawGraph:
     labels = data.y.cpu().long().numpy() if _whole(data.y) else np.zeros(0)
     parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)
     arrays = [part.numpy() for part in parts]
-    features = sp.csr_matrix(tuple(arrays) if len(arrays) > 1 else arrays[0], shape=tuple(x.shape), dtype=np.float32)
+    values = tuple(arrays) if len(arrays) > 1 else arrays[0]
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused in a sentence
+        features = sp.csr_matrix(values, shape=tuple(x.shape), dtype=np.float32)
     classes = max(int(labels.max(initial=-1)) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
     return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
 
@@ -110,24 +113,40 @@ def checked(name: str, raw: RawGraph) -> RawGraph:
     Raises:
         UserError: Its arrays are not what :class:`RawGraph` says, or do not fit together.
     """
-    x, edges, labels = raw.features, raw.edges, raw.labels
+    x, edges, labels = raw.features, _long(raw.edges), _long(raw.labels)
     if not (sp.issparse(x) and x.format == "csr" and x.dtype == np.float32):
         raise UserError(f"features of the data set {name} must be a SciPy CSR matrix of float32 [nodes, features].")
-    nodes, kinds = x.shape[0], [getattr(each, "dtype", np.dtype(object)).kind for each in (labels, edges)]
-    if not nodes or kinds[0] != "i" or labels.shape != (nodes,) or labels.min() < 0:
+    try:
+        x.check_format(full_check=True)
+    except ValueError as error:
+        raise UserError(f"features of the data set {name} are no CSR matrix ({error}).") from None
+    nodes, columns = x.shape
+    if labels is None or not nodes or labels.shape != (nodes,) or labels.min() < 0:
         raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")
-    if kinds[1] != "i" or edges.ndim != 2 or len(edges) != 2:
+    if not columns:
+        raise UserError(f"x of the data set {name} has no columns: give each node a feature, such as a 1.")
+    if edges is None or edges.ndim != 2 or len(edges) != 2:
         raise UserError(f"edges of the data set {name} must be a NumPy array of whole numbers [2, links].")
     if edges.size and not 0 <= edges.min() <= edges.max() < nodes:
         raise UserError(f"edge_index of the data set {name} names nodes that x does not have.")
     if not np.isfinite(x.data).all():
         raise UserError(f"x of the data set {name} has values that are no finite number.")
-    if raw.num_classes > nodes:
-        many = f"{raw.num_classes} classes for {nodes} nodes"
-        raise UserError(f"y of the data set {name} has {many}: number them 0, 1, 2, ...")
-    if labels.max() >= raw.num_classes:
-        raise UserError(f"y of the data set {name} has class {labels.max()}, num_classes is {raw.num_classes}.")
-    return raw
+    try:
+        classes = operator.index(raw.num_classes)
+    except TypeError:
+        raise UserError(
+            f"num_classes of the data set {name} must be a whole number, not {raw.num_classes!r}."
+        ) from None
+    if classes > nodes:
+        raise UserError(f"y of the data set {name} has {classes} classes for {nodes} nodes: number them 0, 1, 2, ...")
+    if labels.max() >= classes:
+        raise UserError(f"y of the data set {name} has class {labels.max()}, num_classes is {classes}.")
+    return replace(raw, edges=edges, labels=labels, num_classes=classes)
+
+
+def _long(given: Any) -> np.ndarray | None:
+    """Return an array of whole numbers as int64, in this machine's order of bytes; None for anything else."""
+    return given.astype(np.int64) if isinstance(given, np.ndarray) and given.dtype.kind == "i" else None
 
 
 def features_of(what: str, x: Any) -> Any:
@@ -142,7 +161,7 @@ def features_of(what: str, x: Any) -> Any:
     import torch
 
     try:
-        good = isinstance(x, torch.Tensor) and x.dim() == 2 and not x.is_complex()
+        good = isinstance(x, torch.Tensor) and not (x.is_nested or x.is_meta) and x.dim() == 2 and not x.is_complex()
         _ = torch.empty(0, dtype=x.dtype).numpy() if good else None
     except TypeError:
         good = False
@@ -186,4 +205,6 @@ def _described(value: Any) -> str:
 
     if not isinstance(value, torch.Tensor):
         return f"{type(value).__module__}.{type(value).__name__}"
+    if value.is_nested or value.is_meta:
+        return f"a {'nested tensor' if value.is_nested else 'tensor without data'}"
     return f"{value.dtype} {list(value.shape)}{'' if value.layout == torch.strided else f' as {value.layout}'}"

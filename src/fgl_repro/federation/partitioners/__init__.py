@@ -13,6 +13,7 @@ from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.schema import Option
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.graph import Graph, array_hash
+from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.split import Split
 
 
@@ -88,8 +89,9 @@ class Partitioner(Option):
         """
         extra = f" ({self.clients} clients and a new one)" if parts > self.clients else ""
         if parts > graph.num_nodes:
+            what = "graphs" if isinstance(graph, GraphSet) else "nodes"
             raise UserError(
-                f"{graph.name} has {graph.num_nodes} nodes, too few for {parts} parts{extra}; "
+                f"{graph.name} has {graph.num_nodes} {what}, too few for {parts} parts{extra}; "
                 "lower partitioner.clients."
             )
         assigned, source = self.assign(graph, parts, seed)

@@ -83,6 +83,8 @@ class Environment(Partitioner):
     def _drawn(self, graph: Graph, parts: int, seed: int) -> list[np.ndarray]:
         """Draw the graphs of each client, and return them in the order in which they are drawn."""
         assert isinstance(graph, GraphSet), "refused beforehand"
+        if seed >= 2**32:
+            raise UserError(f"partitioner=environment draws by the seed {seed}, which must be below {2**32}: lower it.")
         rng, count = np.random.RandomState(seed), graph.num_environments
         queues = []
         for each in range(count):

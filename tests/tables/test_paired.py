@@ -122,12 +122,18 @@ def test_findings_say_what_is_told_of_packed_runs(tmp_path: Path) -> None:
     assert (filled("way=behind"), filled("way=behind list=rows")) == ("0 of 4", "none")
     swapped = "{told table=1 row=local protocol=fedlog_splits way=behind list=rows}"
     assert findings.fill(swapped, paper, "it", {}) == "FED-PUB", "other gaps never vary"
+    lead = "{lead table=1 row=fedpub-release protocol=fedlog_splits clients=3 dataset=cora"
+    assert findings.fill(f"{lead} against=fedavg,local spread=1}}", paper, "it", {}) == "+2.6 ± 1.1, +22.6 ± 1.1"
+    with pytest.raises(UserError, match="cannot be filled: 0 lines match, not one"):
+        findings.fill(f"{lead} against=fedntd}}", paper, "it", {})
+    with pytest.raises(UserError, match="cannot be filled: it does not say protocol"):
+        findings.fill("{lead table=1 against=fedntd}", paper, "it", {})
     for said, why in {
         "way=above": "way=above is none of ahead, behind, not",
         "way=not against=fedavg,nobody": "against=nobody is none of local, fedavg, ",
         "way=not dataset=pubmed": "no gap that matches is tested",
         "way=not colour=red": "there is no column colour",
-        "row=nobody": "it does not say way",
+        "row=nobody": "way= is none of ahead, behind, not",
         "way=not list=all": "told takes no form but list=rows",
         "way=not digits=1": "told takes no form but list=rows",
         "way=not rows": "rows is no name=value",

@@ -11,6 +11,7 @@ whose place stands a number from the published files of the paper's folder. A pl
     {tau panel=1a,1b ...}                                 Kendall's tau between our ranking and print's (median)
     {ahead method=fedlog variant=release panel=2b}        in how many columns a row is above all other methods' rows
     {told table=2 against=fedpub way=ahead ...}           in how many of the columns tested a row is told ahead of rows
+    {lead table=2 against=fedpub ...}                     how far it is ahead of a row, on the seeds that both have
     {value file=table_8.csv show=gamma ...}               a column of any other published file of the protocol
     {runs method=fedavg protocol.lr=0.01 seed=0}          packed runs, averaged; ``curve=20`` reads their round 20
     {noted note=2026-11-22-causes under="..." show="..."} mean of a column ``gap`` of a note's table, see below
@@ -50,7 +51,7 @@ from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
-from fgl_repro.tables.paired import Line
+from fgl_repro.tables.paired import Comparison, Line
 from fgl_repro.tables.published import SHORT, Published, Words, all_published, lines_of
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
@@ -82,16 +83,18 @@ class _Lookup:
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
         whole |= {"noted": self.noted, "tau": self.tau, "told": self.told}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
+        single |= {"lead": self.lead}
         if self.word in whole:
             return whole[self.word](self.filters)
         if self.word not in single:
             raise ValueError(f"{self.word} is none of {', '.join([*whole, *single])}, set, each, end")
         pairs = [single[self.word](filters) for filters in _combinations(self.filters)]
-        means, form = [mean for mean, _ in pairs], f"{'+' * (self.word == 'points')}.{self.form.get('digits', 1)}f"
+        digits = f".{self.form.get('digits', 1)}f"
+        means, form = [mean for mean, _ in pairs], "+" * (self.word in ("points", "lead")) + digits
         if "list" in self.form:
             ends = dict.fromkeys([f"{min(means):{form}}", f"{max(means):{form}}"])
             return {"range": " to ".join(ends), "mean": f"{np.mean(means):{form}}"}[self.form["list"]]
-        stds = [f" ± {std:{form}}" if "spread" in self.form and std == std else "" for _, std in pairs]
+        stds = [f" ± {std:{digits}}" if "spread" in self.form and std == std else "" for _, std in pairs]
         texts = [f"{m:{form}}{std}" if m == m else "misprint" for m, std in zip(means, stds, strict=True)]
         return (" / " if "," in self.filters.get("panel", "") + self.filters.get("probe", "") else ", ").join(texts)
 
@@ -191,21 +194,11 @@ class _Lookup:
 
     def told(self, filters: Words) -> str:
         """Count the tested gaps of a row to others that are told ``way``, or name these others (``fgl-table test``)."""
-        if lacking := [name for name in ("table", "way", "protocol") if name not in self.inherited | filters]:
-            raise ValueError(f"it does not say {lacking[0]}")
         if self.form.keys() - {"list"} or self.form.get("list", "rows") != "rows":
             raise ValueError("told takes no form but list=rows")
-        table, row, way = filters.pop("table"), filters.pop("row", ""), filters.pop("way")
-        protocol = filters.pop("protocol", "") or self.inherited["protocol"]
-        if way not in (ways := ("ahead", "behind", "not")):
+        if (way := filters.pop("way", "")) not in (ways := ("ahead", "behind", "not")):
             raise ValueError(f"way={way} is none of {', '.join(ways)}")
-        try:
-            found = self.published.compared(table, protocol, row)
-        except UserError as error:
-            raise ValueError(str(error).removesuffix(".")) from None
-        others = [row.id for row in found.spec.rows if row != found.row]
-        if unknown := [row for row in filters.get("against", others[0]).split(",") if row not in others]:
-            raise ValueError(f"against={unknown[0]} is none of {', '.join(others)}")
+        found = self.compared(filters)
         if not (tested := self.matching([_words(line) for line in found.lines if line.way], filters)):
             raise ValueError("no gap that matches is tested")
         told = [each["against"] for each in tested if each["way"] == way]
@@ -216,6 +209,31 @@ class _Lookup:
         names, rows = [row.name for row in found.spec.rows], [row for row in found.spec.rows if row.id in told]
         *first, last = [row.label if names.count(row.name) > 1 else row.name for row in rows] or ["none"]
         return f"{', '.join(first)} and {last}" if first else last
+
+    def lead(self, filters: Words) -> tuple[float, float]:
+        """Tell how far a row is ahead of another one on the seeds that both have, be it tested or not."""
+        spec, lines = (found := self.compared(filters)).spec, found.lines
+        place = self.single([_words(line) for line in lines if line.gap], filters)
+        (line,) = (line for line in lines if _words(line) == place)
+        assert line.gap is not None
+        scale = 1 if spec.kind_of(line.cell.panel).error else 100
+        return scale * line.gap.mean, scale * (np.nan if line.gap.std is None else line.gap.std)
+
+    def compared(self, filters: Words) -> Comparison:
+        """Compare the row that ``filters`` name with each other one; what says which table that is leaves them."""
+        if lacking := [name for name in ("table", "protocol") if name not in self.inherited | filters]:
+            raise ValueError(f"it does not say {lacking[0]}")
+        table, protocol, row = ((self.inherited | filters).get(name, "") for name in ("table", "protocol", "row"))
+        for name in ("table", "protocol", "row"):
+            filters.pop(name, None)
+        try:
+            found = self.published.compared(table, protocol, row)
+        except UserError as error:
+            raise ValueError(str(error).removesuffix(".")) from None
+        others = [other.id for other in found.spec.rows if other != found.row]
+        if unknown := [other for other in filters.get("against", others[0]).split(",") if other not in others]:
+            raise ValueError(f"against={unknown[0]} is none of {', '.join(others)}")
+        return found
 
     def ahead(self, filters: Words) -> str:
         """Count columns with the row above every row of another method, of those where it and another one ran."""

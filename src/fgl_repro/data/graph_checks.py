@@ -6,6 +6,7 @@ Wrong contents would not stop a run: a link that leads into the next graph is a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +29,22 @@ def check(graphs: GraphSet) -> None:
 def _matrices(graphs: GraphSet) -> Iterator[str]:
     nodes = int(graphs.ptr[-1])
     for what, matrix in (("inner", graphs.inner), ("links", graphs.links)):
-        if not isinstance(matrix, sp.csr_matrix) or matrix.dtype != np.float32:
-            found = f"{type(matrix).__name__} of {getattr(matrix, 'dtype', 'something')}"
-            yield f"{what} is a {found}: give scipy.sparse.csr_matrix({what}, dtype=numpy.float32)"
+        yield from of_matrix(what, matrix)
         if matrix.shape[0] != nodes:
             yield f"{what} has {matrix.shape[0]} rows for {nodes} nodes: give one for each node, graph after graph"
-        try:
-            matrix.check_format()
-        except ValueError as error:
-            yield f"{what} is no matrix ({error}): give it columns that exist"
         if not matrix.has_canonical_format:
             yield f"{what} has columns twice or out of order: call {what}.sum_duplicates()"
+
+
+def of_matrix(what: str, matrix: Any) -> Iterator[str]:
+    """Tell what keeps ``matrix``, which its owner calls ``what``, from being a CSR matrix of float32."""
+    if not isinstance(matrix, sp.csr_matrix) or matrix.dtype != np.float32:
+        found = f"{type(matrix).__name__} of {getattr(matrix, 'dtype', 'something')}"
+        yield f"{what} is a {found}: give scipy.sparse.csr_matrix({what}, dtype=numpy.float32)"
+    try:
+        matrix.check_format()
+    except ValueError as error:
+        yield f"{what} is no matrix ({error}): give it columns that exist"
 
 
 def _nodes(graphs: GraphSet) -> Iterator[str]:

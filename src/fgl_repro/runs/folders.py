@@ -78,7 +78,8 @@ class RunFolders:
     @property
     def papers(self) -> list[str]:
         """Papers with packed runs, or with the seal of runs that are lost, which whoever reads them is told."""
-        return sorted({path.parent.name for path in self.results.glob("*/runs.csv*")})
+        names = ("runs.csv", "runs.csv.sha256")
+        return sorted({path.parent.name for name in names for path in self.results.glob(f"*/{name}")})
 
     def packed(self, paper: str) -> tuple[Path, Path, Path]:
         """Name the files of the committed runs of a paper, of their curves, and of those that diverged."""

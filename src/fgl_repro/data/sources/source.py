@@ -15,6 +15,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.data.graph_checks import of_matrix
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,8 @@ def checked(name: str, raw: RawGraph) -> RawGraph:
         UserError: Its arrays are not what :class:`RawGraph` says, or do not fit together.
     """
     x, edges, labels = raw.features, _long(raw.edges), _long(raw.labels)
-    if not (sp.issparse(x) and x.format == "csr" and x.dtype == np.float32):
-        raise UserError(f"features of the data set {name} must be a SciPy CSR matrix of float32 [nodes, features].")
-    try:
-        x.check_format(full_check=True)
-    except ValueError as error:
-        raise UserError(f"features of the data set {name} are no CSR matrix ({error}).") from None
+    for fault in of_matrix("features", x):
+        raise UserError(f"the data set {name}: {fault}.")
     nodes, columns = x.shape
     if labels is None or not nodes or labels.shape != (nodes,) or labels.min() < 0:
         raise UserError(f"y of the data set {name} must hold the class of each node, from 0, as whole numbers [N].")

@@ -43,7 +43,8 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     """
     torch.set_flush_denormal(True)  # before torch starts its other threads, which take it over from this one
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+    if deterministic != torch.are_deterministic_algorithms_enabled():  # the call imports torch's compiler: seconds
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         # What is about to be overwritten need not be filled before.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["functional", "lazy", "sparse", "torch"]
+__all__ = ["functional", "lazy", "sparse", "stats", "torch"]
 
 
 class _Lazy:
@@ -23,9 +23,11 @@ def lazy(name: str) -> Any:
 
 if TYPE_CHECKING:
     import scipy.sparse as sparse
+    import scipy.stats as stats
     import torch
     import torch.nn.functional as functional
 else:
     sparse = lazy("scipy.sparse")
+    stats = lazy("scipy.stats")
     torch = lazy("torch")
     functional = lazy("torch.nn.functional")

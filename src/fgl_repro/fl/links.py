@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import rankdata
 from torch import Tensor
 
+from fgl_repro.core.lazy import stats
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.federation.world import Pairs
 from fgl_repro.fl.clients import Clients
@@ -119,7 +119,7 @@ def area(scores: np.ndarray, positive: np.ndarray) -> float:
     zeros = len(positive) - ones
     if not ones or not zeros:
         return float("nan")
-    return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float((stats.rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
 def predicted(clients: Clients, start: Params, found: dict[str, dict[str, Any]]) -> Iterable[Phase]:

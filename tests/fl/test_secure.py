@@ -229,14 +229,17 @@ def test_opfgl_with_masked_statistics(world: World) -> None:
     assert sent["download"] == plain.ledger.as_dict()["download"]
 
 
-def test_opfgl_whose_clients_condense_is_the_same_for_other_bytes(world: World) -> None:
+@pytest.mark.parametrize(("per_class", "counts"), [(1, 1), (0, 2)])
+def test_opfgl_whose_clients_condense_is_the_same_for_other_bytes(world: World, per_class: int, counts: int) -> None:
+    """How many surrogate nodes a class has, clients learn from its training nodes, if it is no fixed number."""
+    sizes = {"method.per_class": per_class, "method.rate": 0.2}
     plain, there = (
-        federate(make_config("opfgl", "release", **{"method.condense": who}), world, CPU)[0]
+        federate(make_config("opfgl", "release", **sizes, **{"method.condense": who}), world, CPU)[0]
         for who in ("server", "client")
     )
     for part, value in plain.last.items():
         assert torch.equal(there.last[part], value)
     base = world.graph.base
     assert there.ledger.as_dict()["download"] == {
-        "down": {"pooled": base.num_classes * 4 * (4 * base.num_features + 1)}
+        "down": {"pooled": base.num_classes * 4 * (4 * base.num_features + counts)}
     }

@@ -5,8 +5,8 @@ equation (Ditto): v_k minimises F_k(v) + mu / 2 * ||v - theta||^2 with the theta
 takes its epochs first, then the client's copy of the global one, which alone is sent, averaged and received; the own
 model answers all tests. Both start from the same weights.
 
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper). FedVN, in whose Table 1 it stands, gives no
-mu; PFLlib's default of 0 would be training alone, so that one from the paper's grid stands here.
+Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; PFLlib, too). FedVN, in whose Table 1 it
+stands, gives no mu; PFLlib's default of 0 would be training alone, so that one from the paper's grid stands here.
 """
 
 from __future__ import annotations

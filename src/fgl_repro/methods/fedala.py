@@ -11,7 +11,7 @@ order, on a random contiguous ``part`` of the client's training units. The first
 epoch a round; what all start from is not mixed. The mix is what is trained on and, where models are
 judged after the server has mixed, what is judged. All clients learn at once; one that is done waits for the others.
 
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
+Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; its code, too).
 Known differences from its code (PFLlib's too): learning ends after ``most`` epochs, theirs when it has converged. Their
 classifier's tensors are the last linear map's, weight and bias, as here.
 FedVN, in whose Table 1 it stands, gives none of these numbers; those of the code's defaults stand here.

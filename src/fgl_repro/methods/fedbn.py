@@ -6,7 +6,7 @@ network that names them otherwise, and are FedAvg. Scales and shifts are neither
 averages them, to no effect). It is for graphs as units: no network for nodes here has batch norms, and without any
 this is FedAvg.
 
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
+Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; PFLlib, too).
 """
 
 from __future__ import annotations

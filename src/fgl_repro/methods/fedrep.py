@@ -4,7 +4,7 @@ Paper: Collins et al., "Exploiting Shared Representations for Personalized Feder
 in each round a client trains its classifier with the received base fixed, then the base with that classifier fixed;
 the base alone is sent and averaged. Both take the protocol's local epochs, as in PFLlib, whose default is one each.
 
-Variants: as FedAvg's, uniform mean (release) or by training nodes (paper).
+Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; PFLlib, too).
 FedVN, in whose Table 1 it stands, says only that encoders are shared and classifiers stay local; its code lacks it.
 """
 

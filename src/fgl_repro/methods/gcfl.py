@@ -12,18 +12,19 @@ its code takes them. There is no split before that many rounds are known, and af
 
 Here all layers are shared, as FedAvg's are: by node classifiers, as in FED-PUB's tables ("bi-partition by gradient
 similarity", B.2), and by the GINs of FedVN's Table 1. GCFL's own code keeps the first map and the classifier at home
-and looks at the layers between alone: ``shared=between``, for a model that has some. It trains by Adam, batches of 128,
-200 rounds; FedVN's protocol is another.
-Variants: as FedAvg's, uniform mean (release) or by training units (paper).
+and looks at the layers between alone: ``shared=between``, for a model that has some (in its code every client draws
+first weights of what stays at home; here all start alike). It trains by Adam, batches of 128, 200 rounds; FedVN's
+protocol is another.
+Variants: as FedAvg's, uniform mean (release) or by training units (paper; its code, too).
 
 When a cluster is split (``split``): its code asks for ||mean|| < 0.05 and max > 0.1 (``norms``, ``small`` and
 ``large``), fitted to 24,960 shared parameters and Adam at 0.001. Norms of updates grow with both: a GCN of 10^5
 parameters at 0.01 never comes near, and the GINs of FedVN's protocol move by less than 0.1 a round on Motif and SST2,
-with a mean of more than 0.05 on CMNIST; all that is FedAvg. ``ratio`` keeps what both bounds imply at any scale,
-||mean|| < 0.5 max; the code's other presets have 0.1 to 0.56. It does not ask whether updates disagree much: K updates
-that have nothing to do with each other have a mean of 1 / sqrt(K) of their norm, which is less than half from five
-clients on. So clusters dissolve in the packed runs, mostly to one client or two each, and GCFL ends near training
-alone.
+with a mean of more than 0.05 on CMNIST in the first rounds; where that has run to its end nothing was split, and it is
+FedAvg. ``ratio`` keeps what both bounds imply at any scale, ||mean|| < 0.5 max; the code's other presets have 0.1 to
+0.56. It does not ask whether updates disagree much: K updates that have nothing to do with each other have a mean of
+1 / sqrt(K) of their norm, which is less than half from five clients on. So clusters dissolve in the packed runs, mostly
+to one client or two each, and GCFL ends near training alone.
 
 Other differences from its code: accuracies are the protocol's, not a client's best over the models of all clusters, as
 there. Of GCFL+'s two signals only the default is here, not the norms of updates. What FED-PUB ran is unknown, and what

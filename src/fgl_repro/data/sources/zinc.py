@@ -2,7 +2,8 @@
 
 Molecules: Irwin et al., "ZINC: A Free Tool to Discover Chemistry for Biology" (2012), the selection of Gomez-Bombarelli
 et al. (2018). Environments and target by the rule of Gui et al., "GOOD: A Graph Out-of-Distribution Benchmark" (NeurIPS
-2022), under its default seed; sets of rings and scaffolds are those of the RDKit at hand.
+2022), under its default seed; sets of rings and scaffolds are those of the RDKit at hand. The order of molecules, by
+which clients draw theirs, is that of the published list, which GOOD keeps.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Variants: as FedAvg's, uniform mean (release) or by training graphs (paper; its 
     network=gin  the channel of features has the layers of FedVN's GIN, a graph is the mean of its nodes.
     network=own  layers and sum are FedStar's; with ``model.hidden=64`` this is its own network.
     network=own-mean  layers are FedStar's, and a graph is the mean of its nodes, as FedVN says of all its networks.
-    encoding=degrees  encodings are the 16 numbers of the degree alone, one of the types that its code has; walks: the
-        16 of the walk.
+    encoding=degrees  encodings are the 16 numbers of the degree alone (``--type_init dg`` of its code, which has to be
+        told ``--n_rw 0`` besides, or sizes do not fit); walks: the 16 of the walk.
 
 Known differences: in its code every client draws its own first weights, here all start alike. FedVN, in whose Table 1
 it stands, says only that encoders of features are personal and those of structure shared, and that its networks are

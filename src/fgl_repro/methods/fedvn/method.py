@@ -17,11 +17,12 @@ Variants:
     release  the message of the virtual nodes passes through the layer with that of the neighbours; Q has the hidden
              width and enters after the map of features; s_local is the mean over the batch before, kept from round to
              round, and at first all one half.
-    paper    the message is added after the layer (equation 5); Q has the features' width and is mapped as they are,
-             with the bias where that map has one (molecules, whose features are categories, have none), so that it
-             has something to say while it is 0; s_local is the mean over all training graphs of the client, taken
-             before its epochs. Where features are one number (Motif) a row of Q has no spread: L_V is 0 there and
-             ``decoupling`` without effect; with three (CMNIST) it cannot fall below one half.
+    paper    the message is added after the layer (equation 5), its batch norm, ReLU and dropout included; Q has the
+             features' width and is mapped as they are, with the bias where that map has one (molecules, whose features
+             are categories, have none), so that it has something to say while it is 0; s_local is the mean over all
+             training graphs of the client, taken before its epochs. Where features are one number (Motif) a row of Q
+             has no spread: L_V is 0 there and ``decoupling`` without effect; with three (CMNIST) it cannot fall below
+             one half.
     Each of the three can be had alone, by ``message``, ``width`` and ``local``.
     In both s_global is constant and the same for all virtual nodes, as the paper allows; its length says nothing.
 
@@ -33,8 +34,8 @@ graphs at hand answer when models are tested, as in the code, 32 of them togethe
 as drawn there, so that a test graph has other batch mates (as with every method on a GIN). All tensors have the
 protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph have no graphs around
 them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its
-readme gives for Motif/Basis; the paper searches them for each data set and prints none. The last digit of its initial
-weights is worth as much as a seed (``scripts/last_digit.py``).
+readme gives for Motif/Basis; the paper searches them for each data set and prints none. On Motif/Basis the last
+digit of its initial weights moves a run by about what a seed is worth (``scripts/last_digit.py``; one seed tried).
 """
 
 from __future__ import annotations

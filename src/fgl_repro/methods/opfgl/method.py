@@ -14,14 +14,19 @@ code of an older version (November 2024).
 Phases: ``statistics`` (both messages' first half), ``condensation`` (server), ``generalisation`` (stage 1, trained once
 for all clients: same start, same data), then a round in which nobody trains, and ``fine_tuning`` (stage 2).
 With ``secure`` each client sends C (2 D + 3) masked numbers, of which the server learns the sum alone (12, appendix B;
-``fl/secure.py``). With ``condense=client`` the server returns mean, std and count of each class, and clients, who must
-share a seed, make the surrogate graph themselves (appendix G): the same models, other bytes.
+``fl/secure.py``). With ``condense=client`` the server returns mean, std and count of each class (two if ``rate`` says
+its surrogate nodes), and clients, who must share a seed, make the surrogate graph themselves (appendix G): the same
+models, other bytes.
 ``dropouts`` clients send no statistics, masked or not (ours); they get the surrogate graph as all others do.
 Without fine-tuning (``protocol.fine_tuning=0``) the result is stage 1's.
 
 Variants:
     release  pooled squares of a class are divided by N_c - K_c, K_c clients have it; two counts a class go up
     paper    divided by N_c - 1, the unbiased variance; one count (though ``rate`` is a share of training nodes)
+    Where else they disagree both do as the code: stds, not variances, are sent and matched, and no sigma' is asked of
+    a class of one node; F keeps its mass in gamma, which is clamped, with a scale above 1 on PubMed by Metis; C1
+    (``degree``) is off where the scripts have it off; H_c counts training neighbours alone; T is each
+    client's own checkpoint. Dropout is 0 in both stages, whatever ``model.dropout`` says.
 
 Any backbone does. The released code has no GraphSAGE and no GAT, and PyG's read no link weights: all links of the
 surrogate (above 0.01: nearly all) would count alike, and Cora comes out 20 and 13 points below print. Here GraphSAGE
@@ -253,7 +258,8 @@ class OpFGL(Phased[State]):
         if not self.per_class:
             count = np.ceil(self.rate * trains).astype(int)
         if self.condense == "client":
-            size = int((pooled.share > 0).sum()) * 4 * (1 + 2 * pooled.mean.shape[1])
+            counts = 1 if self.per_class else 2  # by training nodes they tell how many surrogate nodes a class has
+            size = int((pooled.share > 0).sum()) * 4 * (counts + 2 * pooled.mean.shape[1])
             returned = Returned(np.full(clients.count, size))
             yield Phase("download", 1, lambda *_: Turn(down=returned), "server")
         classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device)

@@ -162,6 +162,19 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     monkeypatch.setenv("FAKE_LOG", "log")
     assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)) == 1
     assert not Path("log").exists(), "that it diverges is known"
+    forced = {**PLACE, "overrides": {"runtime.force": True}}
+    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **forced)) == 1
+    assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again"
+
+
+def test_a_candidate_that_fails_is_told_though_an_older_record_stands_for_it(
+    fake: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = {"protocol": "fedlog_tuned", "seed": [2], "jobs": 2, **PLACE}
+    assert not fgl_repro.sweep("local", **again).failed
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "nowhere:nothing"})
+    failed = fgl_repro.sweep("local", **again, overrides={"runtime.force": True}).failed
+    assert len(failed) == 5, "four candidates and the run itself"
 
 
 @pytest.mark.parametrize(
@@ -300,6 +313,15 @@ def test_a_table_is_filled_where_that_is_asked(fake: None, monkeypatch: pytest.M
     nothing_runs(monkeypatch)
     with pytest.raises(UserError, match=r"3 runs failed; fedavg-\w+ cora K=3 closed_set seed=0: ModuleNotFoundError"):
         fgl_repro.table("fedlog/1", fill=True, **corner | {"methods": ["fedavg"]})
+
+
+def test_a_table_is_filled_by_what_it_then_reads(fake: None) -> None:
+    """A run that is published with another paper's results is in no table of this one."""
+    theirs = fgl_repro.sweep("local", seed=range(3), **{**PLACE, "records": "theirs"})
+    packed.pack([run.record for run in theirs], Path("published/fedpub/runs.csv"))
+    packed.pack([fgl_repro.run("fedavg", **{**PLACE, "records": "theirs"}).record], Path("published/fedlog/runs.csv"))
+    corner = {"datasets": ["cora"], "clients": [3], "methods": ["local"], **PLACE}
+    assert fgl_repro.table("fedlog/1", fill=True, **corner)["n_seeds"].tolist() == [3]
 
 
 def test_no_other_process_imports_from_a_notebook(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:

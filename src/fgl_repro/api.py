@@ -10,7 +10,7 @@ import html
 import io
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -301,9 +301,10 @@ def table(
     folders = _folders(records, results, there=not fill)
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
-    if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, folders)):
+    own = replace(folders, paper=wanted.spec.paper)
+    if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, own)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
-    archive = folders.archive(wanted.spec.paper, lenient=True)
+    archive = own.done
     if wanted.spec.kind != ACCURACY:
         return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
     grid = tables.fill(wanted.part, wanted.protocol, archive)

@@ -45,3 +45,14 @@ def test_its_commands_do_not_name_the_folder_that_is_taken_anyway(
     for more in ((), ("--records", str(default_records()))):
         assert cli.main([*CORNER, *more]) == 0
         assert "paths.records" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("seed", "has", "lacks"), [(0, "seed=0", "seed=4"), (4, "seed=4", "seed=0")])
+def test_of_a_whole_paper_those_tables_are_meant_whose_protocols_have_the_seeds(
+    shell: Path, seed: int, has: str, lacks: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of FED-PUB's tables draw a split a seed, from 1 on, by their protocol; their yamls have the paper's."""
+    assert cli.main(["missing", "fedpub", "--seeds", str(seed), "--methods", "fedavg", "--datasets", "cora"]) == 0
+    commands = capsys.readouterr().out
+    assert has in commands
+    assert lacks not in commands

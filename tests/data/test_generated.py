@@ -63,3 +63,8 @@ def test_the_same_fields_give_the_same_graph_and_others_another(tmp_path: Path) 
 def test_what_cannot_be_drawn_is_one_sentence(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError, match=f"dataset.{next(iter(wrong))}="):
         replace(SMALL, **wrong)
+
+
+def test_it_is_like_a_graph_of_nodes() -> None:
+    with pytest.raises(UserError, match=r"dataset.like=motif_basis .*choose cora, citeseer"):
+        Generated("raw", "whole", like="motif_basis").check()

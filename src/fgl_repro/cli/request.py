@@ -65,10 +65,13 @@ def several(args: argparse.Namespace) -> list[Request]:
         return [one(args)]
     found = []
     for spec in with_rows_where_possible(specs(args.table)[args.table], getattr(args, "add", ())):
-        axes = (spec.under(args.protocol) if args.protocol in spec.protocols else spec).axes
+        protocol = args.protocol or spec.protocols[0]
+        if protocol not in spec.protocols:
+            continue
+        axes = spec.under(protocol).axes
         shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
-        if args.protocol in (None, *spec.protocols) and all(shared[a] or not getattr(args, a) for a in NARROWED):
-            found.append(narrowed(spec, args.protocol, shared))
+        if all(shared[axis] or not getattr(args, axis) for axis in NARROWED):
+            found.append(narrowed(spec, protocol, shared))
     found = [wanted for wanted in found if not wanted.spec.added_rows or _can_run(wanted)]
     if not found:
         raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")

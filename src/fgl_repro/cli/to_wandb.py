@@ -32,8 +32,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     for record in watched(recorded):
         mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
         taken += [mirror] if mirror != record.wandb else []
-        if folders.store.path(record.key).exists():  # of what is only published nothing is kept here
-            folders.store.save(record.changed(wandb=mirror))
+        folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
         name = "-".join((spec.sort, spec.paper, spec.table, *added_lines(spec)))

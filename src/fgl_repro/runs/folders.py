@@ -59,11 +59,13 @@ class RunFolders:
         records: What was run here.
         results: What is published, a folder for each paper.
         fresh: Whether what is only published does not count as done.
+        paper: Whose published runs count as done; empty: those of all papers.
     """
 
     records: Path
     results: Path
     fresh: bool = False
+    paper: str = ""
 
     @property
     def store(self) -> RecordStore:
@@ -72,8 +74,10 @@ class RunFolders:
 
     @property
     def done(self) -> Archive:
-        """What counts as done: runs recorded here, and (unless ``fresh``) those published of any paper."""
-        return Archive(self.store, {}, lenient=True) if self.fresh else self.archive_of_all()
+        """What counts as done: runs recorded here, and (unless ``fresh``) those published."""
+        if self.fresh:
+            return Archive(self.store, {}, lenient=True)
+        return self.archive(self.paper, lenient=True) if self.paper else self.archive_of_all()
 
     @property
     def papers(self) -> list[str]:

@@ -13,7 +13,7 @@ from fgl_repro.runs.attempt import EXECUTE, attempt
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.names import brief, label
 from fgl_repro.runs.progress import RunProgress
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import DIVERGED, Record
 from fgl_repro.runs.store import Archive, RecordStore, Source
 from fgl_repro.runs.sweep import run_all
 
@@ -46,7 +46,7 @@ def obtain(
 
 def try_out(candidate: tuning.Choice, known: Source, compute: Callable[[], object]) -> None:
     """Compute a tuning candidate, unless it is known to diverge. One that does has lost, and others go on."""
-    if tuning.diverged(key_of(candidate.config), known):
+    if not _untried(candidate.config, known):
         return
     try:
         compute()
@@ -95,11 +95,23 @@ def settle(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[
         return failed
     _importable(configs)
     known, candidates = folders.done, [each for config in configs for each in tuning.candidates(config)]
-    untried = [config for config in candidates if not tuning.diverged(key_of(config), known)]
+    untried = [config for config in candidates if _untried(config, known)]
     failed = _in_processes(untried, jobs, folders)
+    lost = {label(science(config)) for config in untried if _has_diverged(config, folders.store)}
+    failed = [(name, why) for name, why in failed if name not in lost]  # what diverged has lost, and is no failure
     chosen = [tuning.choose(config, folders.done) for config in configs]
-    failed = failed if None in chosen else []  # what diverged has lost
     return failed + _in_processes([config for config in chosen if config is not None], jobs, folders)
+
+
+def _untried(candidate: Config, known: Source) -> bool:
+    """Tell whether a candidate may have to be computed: it has not diverged yet, or it is forced."""
+    return candidate.runtime.force or not tuning.diverged(key_of(candidate), known)
+
+
+def _has_diverged(candidate: Config, store: RecordStore) -> bool:
+    """Tell whether the last attempt at a candidate diverged, whatever an older record says."""
+    note = store.load_failed(key_of(candidate))
+    return note is not None and note.status == DIVERGED
 
 
 def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:

@@ -27,15 +27,17 @@ class Runs:
 
     def __init__(self, found: Iterable[tuple[str, Record]]) -> None:
         self._of: dict[str, list[tuple[str, Record]]] = {}
-        self._file: dict[str, str] = {}
+        self._files: dict[str, list[str]] = {}
+        every: set[str] = set()
         for paper, record in found:
-            if record.key[:SHORT] not in self._file:
+            if record.key not in every:
+                every.add(record.key)
                 self._of.setdefault(record.cell[:DIGITS], []).append((paper, record))
-                self._file[record.key[:SHORT]] = record.cell[:DIGITS]
+                self._files.setdefault(record.key[:SHORT], []).append(record.cell[:DIGITS])
 
     def files(self, keys: Iterable[str]) -> list[str]:
         """Name the scripts that hold the runs whose keys begin so; runs that are not at hand have none."""
-        return list(dict.fromkeys(file for key in keys if (file := self._file.get(key[:SHORT]))))
+        return list(dict.fromkeys(file for key in keys for file in self._files.get(key[:SHORT], [])))
 
     def write(self, docs: Path, curves: CurvesByRun) -> None:
         """Write ``runs/<cell>.js`` for every configuration, and ``runs.js``, a line a run."""

@@ -143,15 +143,11 @@ def _list(cache: Path) -> int:
 def _raw_files(made: type[Dataset], cache: Path) -> str:
     """Say whether a data set's raw files are ``at hand``, ``absent``, or never needed (``-``); no file is read."""
     from fgl_repro.data import download
-    from fgl_repro.data.sources import pgl
 
-    source = getattr(made, "source", None)
-    if source is None:
+    if getattr(made, "source", None) is None:
         return "-"
-    sources = [source, *([pgl.CORA] if made.name == "cora" else [])]
-    roots = [root for root in (download.data_root(), download.raw_folder(cache)) if root is not None]
-    places = [[root / each.folder / file for file in each.urls] for each in sources for root in roots]
-    return "at hand" if any(all(path.is_file() for path in files) for files in places) else "absent"
+    places = download.places(made.name, cache)
+    return "at hand" if any(all(path.is_file() for path in files) for _, files in places) else "absent"
 
 
 def _fetch(name: str, options: argparse.Namespace) -> int:
@@ -187,7 +183,6 @@ def _described(graph: Graph) -> str:
 
 
 def _check(name: str, options: argparse.Namespace) -> int:
-    from fgl_repro.core.errors import UserError
     from fgl_repro.data import download as files
 
     cache, dataset = options.cache, _dataset(name, options.features)
@@ -200,8 +195,8 @@ def _check(name: str, options: argparse.Namespace) -> int:
     if not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
     published = facts(name).fingerprint.get(dataset.form) if name in NAMES else None
-    rebuilt = dataset.build(cache).fingerprint if unknown else None
-    expected = published or rebuilt or graph.fingerprint
+    anew = dataset.build(cache).fingerprint if unknown else None
+    expected = published or anew or graph.fingerprint
     if graph.fingerprint != expected:
         raise UserError(
             f"{name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "

@@ -69,6 +69,13 @@ def source_of(name: str) -> Source:
     return source
 
 
+def places(name: str, cache: Path) -> Iterator[tuple[Source, list[Path]]]:
+    """Yield where the raw files of ``name`` may lie, one after the other; there is no such place of what is drawn."""
+    roots = [root for root in (data_root(), raw_folder(cache)) if root is not None]
+    for source, root in itertools.product(_in_cache(name), roots):
+        yield source, [root / source.folder / file for file in source.urls]
+
+
 def _in_cache(name: str) -> list[Source]:
     """List the forms in which raw files may lie in the cache.
 
@@ -124,9 +131,7 @@ def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
     Raises:
         UserError: A pinned file has the wrong checksum.
     """
-    roots = [root for root in (data_root(), raw_folder(cache)) if root is not None]
-    for source, root in itertools.product(_in_cache(name), roots):
-        paths = [root / source.folder / file for file in source.urls]
+    for source, paths in places(name, cache):
         if all(path.is_file() for path in paths):
             digests = _digests(name)
             good = [path for path in paths if source.pinned or sha256(path) == digests.get(path.name)]

@@ -19,7 +19,7 @@ from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.printing import csv_text, decimal, grid_text
 from fgl_repro.tables.request import Request
-from fgl_repro.tables.results import SELECTION_OF, round_name
+from fgl_repro.tables.results import told_round
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 
@@ -167,12 +167,12 @@ def csv_of(found: Comparison) -> str:
 def page(found: Comparison) -> str:
     """Write a page for people: how to read it, then a grid for each panel and data set, other rows down."""
     spec, label = found.spec, found.row.label
-    rules = spec.config(next(spec.cells()), found.protocol, spec.seeds[0]).protocol
-    at = round_name(SELECTION_OF[rules.selection], rules.selected_by == "test")
     head = (
         f"{label} minus each other row{', of errors the other way round' * spec.has_errors}: above zero it is better. "
     )
-    head += f"Mean and std over the seeds that both have, {at}, protocol `{found.protocol}`."
+    head += (
+        f"Mean and std over the seeds that both have, {told_round(spec, found.protocol)}, protocol `{found.protocol}`."
+    )
     tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
     tests += f"{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
     parts = [f"{spec.full_title}: {label} against the others", head, tests]

@@ -17,6 +17,7 @@ import numpy as np
 from fgl_repro.config import science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
+from fgl_repro.fl.protocol import Protocol
 from fgl_repro.runs.record import DIVERGED, Record, on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import needs, reference
@@ -128,6 +129,21 @@ class Grid:
         )
 
 
+def rules(spec: TableSpec, protocol: str) -> Protocol:
+    """Return what the protocol says of all cells of a table."""
+    return spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
+
+
+def printed_round(spec: TableSpec, protocol: str) -> Selection:
+    """Name the round that the protocol prints."""
+    return SELECTION_OF[rules(spec, protocol).selection]
+
+
+def told_round(spec: TableSpec, protocol: str) -> str:
+    """Tell the round that the protocol prints in words."""
+    return round_name(printed_round(spec, protocol), rules(spec, protocol).selected_by == "test")
+
+
 def round_name(selection: str, tested: bool) -> str:
     """Tell one of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
     return "best test round †" if tested and selection == "best" else ROUND_NAMES[selection]
@@ -200,10 +216,10 @@ def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
     if not (spec.rows and spec.panels):
         raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
     needs.compose(spec, protocol)
-    example = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
+    example = rules(spec, protocol)
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}
-    rules = (_fitted(spec, example.fitted), example.redraw, example.selected_by == "test")
-    return Grid(spec, protocol, SELECTION_OF[example.selection], example.ddof, results, *rules)
+    rest = (_fitted(spec, example.fitted), example.redraw, example.selected_by == "test")
+    return Grid(spec, protocol, SELECTION_OF[example.selection], example.ddof, results, *rest)
 
 
 def _fitted(spec: TableSpec, protocol: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -43,7 +43,7 @@ class Source:
 
     Attributes:
         folder: Folder of the raw files under the data root, for example ``Planetoid/Cora/raw``.
-        urls: File name to the address PyG downloads it from or, where there is an archive, to the path in that.
+        urls: File name to its address (the one that PyG has, too) or, where there is an archive, to the path in that.
         pinned: Whether a file must have the stored SHA-256. Planetoid's are pickles, so theirs must. ``.npz`` archives
             circulate in several wrappings with equal arrays; for them the contents decide.
         read: Reads a staged data root (not the raw folder): a :class:`RawGraph`, or whatever a data set of graphs is

@@ -32,7 +32,7 @@ FIELDS = (119, 4, 11, 12, 9, 5, 8, 2, 2)
 BOND_FIELDS = (5, 6, 2)
 CHARGE = 5  # charges begin at -5
 HYBRIDISATIONS = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "OTHER")
-BONDS = ("misc", "SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+BOND_KINDS = ("misc", "SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 _CONTENT = "df0aa677c770f15c9943684d6600cba8e7076c67be6a090c12f24da3aaa55b70"
 
@@ -190,7 +190,7 @@ def _bond(bond: Any) -> tuple[int, int, int]:
     """Return the three categories of a bond: type, stereo configuration, conjugated or not."""
     kind = str(bond.GetBondType())
     return (
-        BONDS.index(kind) if kind in BONDS else 0,
+        BOND_KINDS.index(kind) if kind in BOND_KINDS else 0,
         STEREO.index(str(bond.GetStereo())),
         int(bond.GetIsConjugated()),
     )

@@ -88,7 +88,6 @@ class Part:
     """P clients whose features are worked out together: all of them or, where these are too many, one.
 
     Attributes:
-        who: These clients.
         features: Of their training nodes, ``[P, width, d]``.
         told: What generated nodes are held to, ``[P, width, d]``.
         mask: 1.0 at real rows, ``[P, width]``.
@@ -96,7 +95,6 @@ class Part:
         times: Product with the features of the one client, where they are thin.
     """
 
-    who: slice
     features: Tensor
     told: Tensor
     mask: Tensor
@@ -117,7 +115,7 @@ class Part:
         ]
         alone = SparseOp.of(found, device) if graph.num_clients > places.clients == 1 and thin(found) else None
         mask = torch.from_numpy(places.scatter(np.ones(len(own), np.float32))).to(device)
-        return Part(who, real, torch.softmax(real, 2), mask, pieces, alone)
+        return Part(real, torch.softmax(real, 2), mask, pieces, alone)
 
     def mean(self, values: Tensor) -> Tensor:
         """Average over each client's rows, ``[P, width] -> [P]``."""

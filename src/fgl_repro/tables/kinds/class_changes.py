@@ -20,7 +20,7 @@ from fgl_repro.tables.kinds.common import told
 from fgl_repro.tables.kinds.one_client import Counts, counted
 from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.printing import columns_of, grid_text, signed
-from fgl_repro.tables.results import SELECTION_OF, Stat
+from fgl_repro.tables.results import Stat, printed_round
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
     """Read what is counted of each class at the client, by seed; seeds that have not run are left out."""
-    selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    selection = printed_round(spec, protocol)
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)
     return {
         int(record.config["seed"]): [counted(record, cell.panel.probe, selection, client, label) for label in classes]

@@ -50,7 +50,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     def line(cell: Cell) -> Line:
         records = common.recorded(spec, cell, protocol, source)
-        selection = tables.SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+        selection = tables.printed_round(spec, protocol)
         texts: list[object] = [cell.row.name]
         rows = []
         for metric, fact in metrics.items():

@@ -17,7 +17,7 @@ from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printing import decimal, grid_text
-from fgl_repro.tables.results import SELECTION_OF
+from fgl_repro.tables.results import printed_round
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _held(config: Config, cell: Cell) -> Shares:
 
 def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
     """Read the predicted shares of a row's runs; empty where none has run."""
-    which = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+    which = printed_round(spec, protocol)
     records = common.recorded(spec, cell, protocol, source)
     counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]
     return _shares(np.sum(counts, axis=0)) if counts else []

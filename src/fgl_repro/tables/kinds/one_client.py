@@ -19,7 +19,7 @@ from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
 from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.printing import columns_of, decimal
-from fgl_repro.tables.results import SELECTION_OF
+from fgl_repro.tables.results import printed_round
 from fgl_repro.tables.spec import TableSpec
 
 METRICS = ("f1_class", "recall", "precision")
@@ -35,7 +35,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     def line(cell: Cell) -> Line:
         records = common.recorded(spec, cell, protocol, source)
-        selection = SELECTION_OF[spec.config(cell, protocol, spec.seeds[0]).protocol.selection]
+        selection = printed_round(spec, protocol)
         words: list[object] = [cell.row.label]
         rows: list[dict[str, Any]] = []
         for label, name in classes.items():

@@ -24,7 +24,7 @@ from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printing import decimal, grid_text
-from fgl_repro.tables.results import SELECTION_OF, round_name
+from fgl_repro.tables.results import printed_round, told_round
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         parts.append(f"### {panel.title}\n\n{told}")
         drawn += [] if found is None else [(panel, found)]
     what = "errors, of which the least is best," if spec.has_errors else "accuracies"
-    rules = spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
-    at = round_name(SELECTION_OF[rules.selection], rules.selected_by == "test")
-    head = f"Rank 1 is the best; {what} at the {at}. "
+    head = f"Rank 1 is the best; {what} at the {told_round(spec, protocol)}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
     body = "\n\n".join([head, *filter(None, [rebuilds(spec.datasets)]), *parts])
@@ -87,15 +85,10 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> 
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
-            value = tables.measured(record, panel.probe, selection(spec, protocol), spec.metric_of(panel))
+            value = tables.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_of(panel))
             merit = None if value is None else spec.kind_of(panel).merit(value)
             found.append((row.label, place(dataset, clients), record.config["seed"], merit))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()
-
-
-def selection(spec: TableSpec, protocol: str) -> str:
-    """Name the round that the protocol prints: ``best`` or ``last``."""
-    return SELECTION_OF[spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol.selection]
 
 
 def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:

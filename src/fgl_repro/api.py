@@ -22,7 +22,7 @@ from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, as_user_error
 from fgl_repro.runs import frames, obtain, tuning
-from fgl_repro.runs.folders import RunFolders, default_records, named
+from fgl_repro.runs.folders import RunFolders, default_records, folder_named
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
@@ -96,7 +96,7 @@ class Run:
         columns = {str(name): [None if pd.isna(x) else x for x in values] for name, values in self.curves.items()}
         rounds = {"round": list(self.curves.index)} if columns else {}
         with as_user_error():
-            return RecordStore(named(folder)).save(self.record, rounds | columns)
+            return RecordStore(folder_named(folder)).save(self.record, rounds | columns)
 
     def __str__(self) -> str:
         """Return what ``fgl-train`` prints of it."""
@@ -322,8 +322,8 @@ def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bo
     """Find where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
     here = Path("results")
     beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
-    ours = named(records, there=there) if records else named(default_records())
-    return RunFolders(ours, named(results, there=True) if results else beside, fresh)
+    ours = folder_named(records, there=there) if records else folder_named(default_records())
+    return RunFolders(ours, folder_named(results, there=True) if results else beside, fresh)
 
 
 def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from fgl_repro.methods.condensing.predictor import predicted
 from fgl_repro.methods.fedgm import condensation
 from fgl_repro.methods.fedgm import server as server_of_fedgm
 from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
-from fgl_repro.methods.fedgm.gradients import by_class, distance, drawn
+from fgl_repro.methods.fedgm.gradients import by_class, distance, random_weights
 from fgl_repro.methods.fedgm.method import FedGM, State
 from fgl_repro.methods.fedgm.server import Server, links_of
 from fgl_repro.nn.models.model import Params
@@ -46,7 +46,7 @@ def test_gradients_by_class_are_those_of_autograd_on_real_and_small_graphs(world
     _, _, state = started(world)
     graph, k = world.graph, 1
     classes, every = graph.base.num_classes, torch.arange(graph.base.num_classes)
-    weights = drawn(graph.base.num_features, 8, classes, torch_rng("w", 0), CPU)
+    weights = random_weights(graph.base.num_features, 8, classes, torch_rng("w", 0), CPU)
     leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
     around = torch.from_numpy(gcn_norm(graph.adjacency).toarray())
     x = torch.from_numpy(graph.base.features[graph.node].toarray())
@@ -110,7 +110,7 @@ def test_matching_brings_gradients_nearer(world: World) -> None:
     work = Condensation(method, clients, state.real[0], 0)
     begun = work.result()
     work.run()
-    weights = [drawn(*work.sizes, torch_rng("test", seed), CPU) for seed in range(20)]
+    weights = [random_weights(*work.sizes, torch_rng("test", seed), CPU) for seed in range(20)]
 
     def apart(small: Small) -> float:
         gaps = (
@@ -188,7 +188,7 @@ def test_the_server_goes_on_at_a_tenth_of_its_rate_and_keeps_the_first_of_the_be
     found = server.trained()
     server.rng.set_state(before)
     rates = (0.05, 0.005) if scores[1] > scores[0] else (0.05,)
-    for name, value in plain_training(server, server.drawn(), rates, 3).items():
+    for name, value in plain_training(server, server.random_weights(), rates, 3).items():
         torch.testing.assert_close(found[name][0], value, rtol=1e-4, atol=1e-5)
     assert next(looks, None) is None
 

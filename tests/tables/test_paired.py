@@ -175,13 +175,13 @@ def test_of_errors_the_smaller_is_ahead(tmp_path: Path) -> None:
 
 def test_which_row_is_meant() -> None:
     spec = load("fedlog/1")
-    assert paired.named(spec, "").name == "FedLoG"
-    assert paired.named(with_rows(spec, ["fedgta"]), "").id == "fedgta"
-    assert paired.named(spec, "local").id == "local"
+    assert paired.row_named(spec, "").name == "FedLoG"
+    assert paired.row_named(with_rows(spec, ["fedgta"]), "").id == "fedgta"
+    assert paired.row_named(spec, "local").id == "local"
     with pytest.raises(UserError, match="has no rows nobody: choose by --row from"):
-        paired.named(spec, "nobody")
+        paired.row_named(spec, "nobody")
     with pytest.raises(UserError, match="has 2 rows fedlog: choose by --row from fedlog-release, fedlog-paper"):
-        paired.named(spec, "fedlog")
+        paired.row_named(spec, "fedlog")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_charts_ask_for_what_is_logged(tmp_path: Path) -> None:
     workspace = json.loads(written(tmp_path)["workspace"])
     runs, rounds, _ = RunFolders(tmp_path / "none", RESULTS).published("fedlog")
     record = next(runs[key] for key in rounds if runs[key].config["setting"]["world"] == "closed_set")
-    summary, names = tracking.summary(record), set(rounds[record.key])
+    summary, names = tracking.flat_numbers(record), set(rounds[record.key])
     asked = [metric for panel in panels(workspace) for metric in panel["config"].get("metrics", [])]
     assert asked
     for metric in asked:

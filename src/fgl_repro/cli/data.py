@@ -187,7 +187,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
 
     cache, dataset = options.cache, _dataset(name, options.features)
     graph = _loaded(dataset, cache)
-    good, unknown = files.checked(name, cache) if name in NAMES else ([], [])
+    good, unknown = files.verified(name, cache) if name in NAMES else ([], [])
     for path in good:
         print(f"OK {name}: checksum of {path}")
     for path in unknown:

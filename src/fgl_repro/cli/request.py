@@ -32,7 +32,7 @@ from fgl_repro.config import (
 from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
-from fgl_repro.runs.folders import RunFolders, default_records, named
+from fgl_repro.runs.folders import RunFolders, default_records, folder_named
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -163,7 +163,7 @@ def of_ours(paper: str) -> None:
 
 
 def folder(text: str) -> Path:
-    """Read the name of a folder that may be made, see :func:`fgl_repro.runs.folders.named`."""
+    """Read the name of a folder that may be made, see :func:`fgl_repro.runs.folders.folder_named`."""
     return _named(text, there=False)
 
 
@@ -174,7 +174,7 @@ def existing(text: str) -> Path:
 
 def _named(text: str, *, there: bool) -> Path:
     try:
-        return named(text, there=there)
+        return folder_named(text, there=there)
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -13,7 +13,7 @@ from fgl_repro.tables import needs
 from fgl_repro.tables.request import Request
 
 
-def told(parts: Iterable[Pair], archive: Archive) -> str:
+def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
     """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
     keys = {key for part in parts for key in needs.needed(*part, archive)}
     found = [record for key in keys if (record := archive.load(key)) is not None]
@@ -28,7 +28,7 @@ def told(parts: Iterable[Pair], archive: Archive) -> str:
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:
     """Tell the same of what was asked for."""
-    return told([(wanted.part, wanted.protocol) for wanted in requests], archive)
+    return numbers_rest_on([(wanted.part, wanted.protocol) for wanted in requests], archive)
 
 
 def warn(requests: Iterable[Request], archive: Archive) -> None:

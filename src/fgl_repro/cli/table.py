@@ -237,7 +237,7 @@ def _test(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
     sources.warn([wanted], archive)
-    rest = sources.told([(found.spec, found.protocol)], archive)
+    rest = sources.numbers_rest_on([(found.spec, found.protocol)], archive)
     print(paired.csv_of(found) if args.csv else f"{paired.page(found)}\n\n{rest}\n", end="")
     return 0
 

@@ -82,7 +82,7 @@ def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
     ``${by_cell:{fedlog-cora-5:3,default:1}}`` for method, data set and clients.
     """
     if parts.READING in _root_:
-        return parts.told(axis, table)
+        return parts.as_word(axis, table)
     name = _name(_root_, axis)
     if axis == "cell":
         name = f"{_name(_root_, 'method')}-{_name(_root_, 'dataset')}-{_root_.partitioner.clients}"

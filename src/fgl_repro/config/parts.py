@@ -90,7 +90,7 @@ def _read(text: Any) -> Any:
         return None
 
 
-def told(axis: str, table: Mapping[str, Any]) -> str:
+def as_word(axis: str, table: Mapping[str, Any]) -> str:
     """Write a table as a word, for yaml files have tables of tables as words, too."""
     return READING + json.dumps({"axis": axis, "entries": dict(table)})
 

@@ -125,7 +125,7 @@ def _digests(name: str) -> dict[str, str]:
     return {Path(member).name: digest for member, digest in PACKAGE.items()} | dict(facts(name).sha256)
 
 
-def checked(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
+def verified(name: str, cache: Path) -> tuple[list[Path], list[Path]]:
     """List the raw files of ``name`` at hand: those verified, and those of which only the contents can tell.
 
     Raises:

@@ -66,7 +66,7 @@ class _Grouped(torch.autograd.Function):
         return of_x, of_weight, of_bias, None, None
 
 
-def sums(values: Tensor, owner: Tensor, clients: int) -> Tensor:
+def client_sums(values: Tensor, owner: Tensor, clients: int) -> Tensor:
     """Sum over the rows of each client: ``[m]`` and int64 ``[m]`` to ``[K]``."""
     return values.new_zeros(clients).index_add(0, owner, values)
 

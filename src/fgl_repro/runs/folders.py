@@ -29,7 +29,7 @@ def default_records() -> Path:
     return folder_of("FGL_RECORDS", RECORDS)
 
 
-def named(folder: str | Path, *, there: bool = False) -> Path:
+def folder_named(folder: str | Path, *, there: bool = False) -> Path:
     """Return a folder by its name. An empty one would be the current folder; nothing lies below a file.
 
     Args:

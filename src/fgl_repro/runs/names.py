@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fgl_repro.runs.progress import features
+
+def kind_of(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
+    """Return data set, world, method and number of clients: what a run is named by, and its duration hangs on most."""
+    return (
+        identity["dataset"]["name"],
+        identity["setting"]["world"],
+        identity["method"]["name"],
+        identity["partitioner"]["clients"],
+    )
 
 
 def row_of(identity: Mapping[str, Any]) -> str:
@@ -19,17 +27,17 @@ def label(identity: Mapping[str, Any], options: str = "") -> str:
 
     ``options`` stand in place of the world.
     """
-    dataset, world, _, clients = features(identity)
+    dataset, world, _, clients = kind_of(identity)
     return f"{row_of(identity)} {dataset} K={clients} {options or world} seed={identity['seed']}"
 
 
 def brief(identity: Mapping[str, Any]) -> str:
     """Name a run in fewer words, for a bar: ``fedpub-release cora 3c s0``."""
-    dataset, _, _, clients = features(identity)
+    dataset, _, _, clients = kind_of(identity)
     return f"{row_of(identity)} {dataset} {clients}c s{identity['seed']}"
 
 
 def mirror_name(identity: Mapping[str, Any], key: str) -> str:
     """Name a run at W&B: ``fedpub-cora-3c-closed_set-s0-012345``, as published runs are called there."""
-    dataset, world, method, clients = features(identity)
+    dataset, world, method, clients = kind_of(identity)
     return f"{method}-{dataset}-{clients}c-{world}-s{identity['seed']}-{key[:6]}"

@@ -12,21 +12,12 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from fgl_repro.data.catalog import NAMES, facts
+from fgl_repro.runs.names import kind_of
 
 UNKNOWN = 60.0
 """Seconds that a run of a data set takes of which nothing is known."""
 
 EVERY = 30.0
-
-
-def features(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
-    """Return what the duration of a run depends on most: data set, world, method, clients."""
-    return (
-        identity["dataset"]["name"],
-        identity["setting"]["world"],
-        identity["method"]["name"],
-        identity["partitioner"]["clients"],
-    )
 
 
 def guess(dataset: str) -> float:
@@ -82,7 +73,7 @@ class Costs:
 
     @staticmethod
     def _keys(identity: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        dataset, world, method, clients = features(identity)
+        dataset, world, method, clients = kind_of(identity)
         protocol = identity["protocol"]
         work = tuple(protocol.get(name) for name in ("batch", "local_epochs", "rounds"))
         like = (dataset, world, method, clients, identity["method"].get("variant"))

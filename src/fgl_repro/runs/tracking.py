@@ -79,7 +79,7 @@ def provenance(record: Note) -> dict[str, Any]:
     return plain
 
 
-def summary(record: Record) -> dict[str, float | int | str]:
+def flat_numbers(record: Record) -> dict[str, float | int | str]:
     """Collect the selected numbers of a record under flat names such as ``seen_graph/best/accuracy``.
 
     Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Of the
@@ -167,7 +167,7 @@ class Live:
         """Write what only the end of a run knows: provenance and the selected numbers."""
         self._ok = record.status == "ok"
         self._try("add the provenance", lambda run: run.config.update(provenance(record), allow_val_change=True))
-        self._try("write the summary", lambda run: run.summary.update(summary(record)))
+        self._try("write the summary", lambda run: run.summary.update(flat_numbers(record)))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         code = 0 if self._ok and kind is None else 1

@@ -102,7 +102,7 @@ class Comparison:
     tested: int
 
 
-def named(spec: TableSpec, word: str) -> Row:
+def row_named(spec: TableSpec, word: str) -> Row:
     """Find the row that ``word`` calls, by id or method; empty: the first that a user has added, or the paper's own.
 
     Raises:
@@ -128,7 +128,7 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
         raise UserError(
             f"{wanted.spec.name} is no grid of accuracies, whose rows can be compared: see 'fgl-table show'."
         )
-    row, protocol = named(wanted.spec, word), wanted.protocol
+    row, protocol = row_named(wanted.spec, word), wanted.protocol
     spec, whole = (
         replace(each, rows=(row, *(other for other in each.rows if other.id != row.id)))
         for each in (wanted.part, wanted.part.whole or wanted.part)

@@ -13,7 +13,7 @@ from torch import Tensor
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.methods.condensing.predictor import predicted, predictor
-from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
+from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, random_weights
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.sparse import SparseOp
@@ -131,7 +131,7 @@ class Condensation:
         if not len(self.labels):
             return last
         for number in range(self.method.iterations):
-            weights = drawn(*self.sizes, self.rng, self.weight.device)
+            weights = random_weights(*self.sizes, self.rng, self.weight.device)
             with torch.no_grad():
                 target = by_class(weights, self.real, self.classes)
             of_links = number % CYCLE < LINKS

@@ -44,7 +44,7 @@ class Data:
     labels: Tensor
 
 
-def drawn(width: int, hidden: int, classes: int, rng: torch.Generator, device: torch.device) -> Params:
+def random_weights(width: int, hidden: int, classes: int, rng: torch.Generator, device: torch.device) -> Params:
     """Draw a GCN's weights as the code does: all from U(-1 / sqrt(in), 1 / sqrt(in))."""
     out = {"W1": fan_in((width, hidden), width, rng), "b1": fan_in((hidden,), width, rng)}
     out |= {"W2": fan_in((hidden, classes), hidden, rng), "b2": fan_in((classes,), hidden, rng)}

@@ -16,7 +16,7 @@ from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.condensing.weighted import weighted_union
 from fgl_repro.methods.fedgm.condensation import Small
-from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, drawn
+from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, random_weights
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import broadcast
@@ -51,18 +51,18 @@ class Server:
         self.steps = StackedAdam(self.features, method.lr_features)
         self.rng = torch_rng("server", clients.seed)
         self.dropout = torch_rng("server-dropout", clients.seed, str(counts.device))
-        self.probe = self.drawn()
+        self.probe = self.random_weights()
 
-    def drawn(self) -> Params:
+    def random_weights(self) -> Params:
         """Draw a new GCN's weights."""
         model = cast("Layered", self.clients.model)
-        return drawn(model.num_features, model.hidden, model.num_classes, self.rng, self.counts.device)
+        return random_weights(model.num_features, model.hidden, model.num_classes, self.rng, self.counts.device)
 
     def beginning(self) -> tuple[Any, Params]:
         """Return how the network of the clients sees the union, and its first weights, no client axis."""
         model, device = self.clients.model, self.counts.device
         if isinstance(model, GCN) and model.layers == 2:
-            return self.view(), self.drawn()
+            return self.view(), self.random_weights()
         union = self.union()
         view = model.view(Views(device), union, np.arange(union.num_nodes))
         return view, {name: value.to(device) for name, value in model.init(self.rng).items()}
@@ -92,7 +92,7 @@ class Server:
                 total / total.max().clamp_min(1),
             )
             self.steps.step(list(torch.autograd.grad(loss, self.steps.params)))
-        self.probe = self.drawn()
+        self.probe = self.random_weights()
 
     def trained(self) -> Params:
         """Train a new network; return the weights ``[1, ...]`` of its best check on the clients' validation nodes."""

@@ -17,7 +17,7 @@ from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.fedsageplus.impaired import Impaired
 from fgl_repro.methods.fedsageplus.mending import MendedGraph
 from fgl_repro.methods.fedsageplus.neighgen import Locals, NeighGen, Others, Pool
-from fgl_repro.nn.ragged import Draws, sums
+from fgl_repro.nn.ragged import Draws, client_sums
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -111,7 +111,7 @@ class Bench:
         own = zip(moved, gradients(loss, adam.params), strict=True)
         adam.step([g.add_(returned[n], alpha=rules.b * rules.alpha) if n in returned else g for n, g in own])
         mended = torch.bincount(pool.parent, minlength=len(estimate)) > 0
-        self.rows = sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
+        self.rows = client_sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
 
     def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
         """Generate neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
@@ -154,7 +154,7 @@ class Bench:
         start = torch.zeros_like(impaired.start)
         start[nodes] = torch.arange(len(nodes), device=nodes.device) * each
         total = torch.zeros_like(self.params["d1"][:, 0])
-        wanted = sums(impaired.count[nodes].double(), impaired.local.owner[nodes], len(self.clients))
+        wanted = client_sums(impaired.count[nodes].double(), impaired.local.owner[nodes], len(self.clients))
         for ahead in range(1, graph.num_clients):
             owners = [(k + ahead) % graph.num_clients for k in self.clients]
             drawn = impaired.strangers(graph, owners, each, self.picks)

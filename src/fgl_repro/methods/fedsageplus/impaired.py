@@ -13,7 +13,7 @@ from torch import Tensor
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.methods.fedsageplus.neighgen import Locals, Pool, nearest
-from fgl_repro.nn.ragged import Draws, sums
+from fgl_repro.nn.ragged import Draws, client_sums
 
 
 class Impaired:
@@ -72,7 +72,7 @@ class Impaired:
 
     def mean(self, values: Tensor) -> Tensor:
         """Average over each client's nodes under loss, ``[n]`` to ``[G]``."""
-        return sums(values * self.weight, self.local.owner, self.local.clients)
+        return client_sums(values * self.weight, self.local.owner, self.local.clients)
 
     def count_loss(self, estimate: Tensor) -> Tensor:
         """Compute L^d ``[G]`` of real-valued counts n~_v ``[n]`` (Equation 4)."""
@@ -90,12 +90,12 @@ class Impaired:
         with torch.no_grad():
             target = nearest(made, rows, candidates, start[parent], self.count[parent])
         square = ((made - rows[target]) ** 2).sum(1)
-        return sums(square * self.weight[parent], pool.owner[slots], self.local.clients)
+        return client_sums(square * self.weight[parent], pool.owner[slots], self.local.clients)
 
     def label_loss(self, logits: Tensor) -> Tensor:
         """Compute L^c ``[G]``: mean cross-entropy of training nodes that are left (Equation 2); logits ``[n, C]``."""
         loss = F.cross_entropy(logits[self.labelled], self.labels, reduction="none") * self.label_weight
-        return sums(loss, self.local.owner[self.labelled], self.local.clients)
+        return client_sums(loss, self.local.owner[self.labelled], self.local.clients)
 
     def strangers(self, graph: UnionGraph, owners: list[int], each: int, rngs: list[np.random.Generator]) -> Tensor:
         """Draw neighbours of random nodes of other clients, ``each`` for every node with targets, rows for L^f.

@@ -34,7 +34,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     for title, cells in common.columns(spec):
         shares = held(spec, cells[0], protocol)
         for cell in cells:
-            predicted = told(spec, cell, protocol, source)
+            predicted = predicted_shares(spec, cell, protocol, source)
             done, wanted = done + bool(predicted), wanted + 1
             shares |= {cell.row.label: predicted} if predicted else {}
         found[title] = shares
@@ -66,7 +66,7 @@ def _held(config: Config, cell: Cell) -> Shares:
     return {"truth": _shares(truth), **owners}
 
 
-def told(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
+def predicted_shares(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
     """Read the predicted shares of a row's runs; empty where none has run."""
     which = printed_round(spec, protocol)
     records = common.recorded(spec, cell, protocol, source)

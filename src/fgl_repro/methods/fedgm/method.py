@@ -27,7 +27,8 @@ apart). Predictors normalise over all pairs, where the code does over five piece
 classes. "Least loss" compares different random weights. Condensation magnifies the last digit: with sums in another
 order a run on Cora moves by up to a point (results/opfgl/notes, where it is also told why it is better than O-pFGL
 prints). With another backbone clients condense by a GCN of its width all the same, and the server trains the backbone,
-which reads weights of links as O-pFGL's does.
+which reads weights of links as O-pFGL's does. After the last of several rounds weights for gradients come down once
+more, and are counted, which nobody asks for.
 """
 
 from __future__ import annotations

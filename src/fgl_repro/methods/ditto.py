@@ -73,9 +73,6 @@ class Ditto(FedAvg[None]):
         steps.descend(clients.steps(epochs), shared, [clients.optimiser_of("global", copy)])
         return last
 
-    def upload(self, clients: Clients, state: None) -> Message:
-        return self.publish(clients, state)
-
 
 def global_model(clients: Clients) -> Params:
     """Return the clients' copies of the global model, by the names that the network knows."""

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 secure = lazy("fgl_repro.fl.secure")
 
+HOOKS = ("state", "publish", "phases", "upload", "aggregate")
+"""What a method may do otherwise than FedAvg does, so that its server needs more than one sum."""
+
 
 @dataclass
 class FedAvg(Method[S]):
@@ -58,7 +61,7 @@ class FedAvg(Method[S]):
     @classmethod
     def can_hide_uploads(cls) -> bool:
         """Tell whether the server takes one mean of whole models and nothing else, as here."""
-        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in ("state", "phases", "upload", "aggregate"))
+        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in HOOKS)
 
     def check(self) -> None:
         super().check()
@@ -79,7 +82,7 @@ class FedAvg(Method[S]):
 
     def upload(self, clients: Clients, state: S) -> Message | None:
         if not self.secure:
-            return Weights(clients.params)
+            return self.publish(clients, state)  # what of a client's weights comes down also goes up
         share = self.share(clients).double().unsqueeze(1)
         masked: Message = state.upload(torch.cat([share * flat(clients.params), share], dim=1))  # type: ignore[attr-defined]
         return masked

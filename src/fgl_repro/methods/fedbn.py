@@ -32,6 +32,3 @@ class FedBN(FedAvg[None]):
     def publish(self, clients: Clients, state: None) -> Message:
         normalises = cast("GIN", clients.model).normalises
         return Weights({name: value for name, value in clients.params.items() if not normalises(name)})
-
-    def upload(self, clients: Clients, state: None) -> Message:
-        return self.publish(clients, state)

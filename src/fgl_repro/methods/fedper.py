@@ -41,9 +41,6 @@ class FedPer(FedAvg[None]):
     def publish(self, clients: Clients, state: None) -> Message:
         return Weights(base(clients))
 
-    def upload(self, clients: Clients, state: None) -> Message:
-        return self.publish(clients, state)
-
 
 def base(clients: Clients) -> Params:
     """Return the weights that are shared: all but the classifier's."""

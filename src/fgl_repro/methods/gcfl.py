@@ -129,9 +129,6 @@ class GCFL(FedAvg[State]):
         super().receive(clients, state, message)
         state.received = flat(self.sent(clients)).detach()
 
-    def upload(self, clients: Clients, state: State) -> Message:
-        return self.publish(clients, state)
-
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         weights = upload.tensors()
         state.rounds += 1

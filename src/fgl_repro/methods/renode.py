@@ -90,9 +90,6 @@ class ReNode(FedAvg["Tensor"]):
     def publish(self, clients: Clients, state: Tensor) -> Message | None:
         return super().publish(clients, state) if self.variant == "fedavg" else None
 
-    def upload(self, clients: Clients, state: Tensor) -> Message | None:
-        return self.publish(clients, state)
-
 
 def weights(world: World, teleport: float, lowest: float, scale: float) -> np.ndarray:
     """Weigh each training node, in their order, float64 ``[T]``."""

@@ -66,6 +66,3 @@ class FedStar(FedAvg[None]):
 
     def publish(self, clients: Clients, state: None) -> Message:
         return Weights({name: value for name, value in clients.params.items() if name.startswith(networks.STRUCTURE)})
-
-    def upload(self, clients: Clients, state: None) -> Message:
-        return self.publish(clients, state)

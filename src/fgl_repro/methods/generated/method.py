@@ -91,9 +91,6 @@ class DistilledOnGenerated(FedAvg[S]):
     def publish(self, clients: Clients, state: S) -> Message:
         return weights_of(clients, clients.params)
 
-    def upload(self, clients: Clients, state: S) -> Message:
-        return weights_of(clients, clients.params)
-
     def facts(self, clients: Clients, state: S) -> dict[str, Any]:
         return self.distiller(state).facts()
 

@@ -321,7 +321,9 @@ def test_a_table_is_filled_by_what_it_then_reads(fake: None) -> None:
     packed.pack([run.record for run in theirs], Path("published/fedpub/runs.csv"))
     packed.pack([fgl_repro.run("fedavg", **{**PLACE, "records": "theirs"}).record], Path("published/fedlog/runs.csv"))
     corner = {"datasets": ["cora"], "clients": [3], "methods": ["local"], **PLACE}
+    assert fgl_repro.table("fedlog/1", **corner)["n_seeds"].tolist() == [0]
     assert fgl_repro.table("fedlog/1", fill=True, **corner)["n_seeds"].tolist() == [3]
+    assert len(RecordStore("records").files()) == 3
 
 
 def test_no_other_process_imports_from_a_notebook(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:

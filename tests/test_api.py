@@ -167,6 +167,17 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again"
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_candidate_that_fails_beside_one_that_diverges_is_told(
+    fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
+    monkeypatch.setenv("FAKE_BREAKS", "0.01")
+    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
+    assert not len(found)
+    assert any("thirteen" in why for _, why in found.failed)
+
+
 def test_a_candidate_that_fails_is_told_though_an_older_record_stands_for_it(
     fake: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
 """Stands in for a training run in tests of sweeps: quick, and leaves a trace of every start and end.
 
 ``FAKE_LOG`` names a file to which ``start KEY`` and ``end KEY`` are appended (one write, so lines do not mix);
-``FAKE_SECONDS`` is how long a run takes, ``FAKE_DIVERGES`` a learning rate at which it diverges.
+``FAKE_SECONDS`` is how long a run takes, ``FAKE_DIVERGES`` a learning rate at which it diverges, ``FAKE_BREAKS`` one at
+which it breaks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
             report("rounds", number, 2, {"loss": 2.0 - number, "validation": 0.5})
     if str(config.protocol.lr) == os.environ.get("FAKE_DIVERGES"):
         raise DivergenceError("the training loss is nan in round 0: lower protocol.lr.")
-    if config.seed == 13:
+    if config.seed == 13 or str(config.protocol.lr) == os.environ.get("FAKE_BREAKS"):
         raise ValueError("thirteen")
     if config.seed == 14:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")

@@ -97,8 +97,8 @@ def settle(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[
     known, candidates = folders.done, [each for config in configs for each in tuning.candidates(config)]
     untried = [config for config in candidates if _untried(config, known)]
     failed = _in_processes(untried, jobs, folders)
-    lost = {label(science(config)) for config in untried if _has_diverged(config, folders.store)}
-    failed = [(name, why) for name, why in failed if name not in lost]  # what diverged has lost, and is no failure
+    if not any(_has_failed(config, folders.store) for config in untried):
+        failed = []  # what diverged has lost
     chosen = [tuning.choose(config, folders.done) for config in configs]
     return failed + _in_processes([config for config in chosen if config is not None], jobs, folders)
 
@@ -108,10 +108,10 @@ def _untried(candidate: Config, known: Source) -> bool:
     return candidate.runtime.force or not tuning.diverged(key_of(candidate), known)
 
 
-def _has_diverged(candidate: Config, store: RecordStore) -> bool:
-    """Tell whether the last attempt at a candidate diverged, whatever an older record says."""
+def _has_failed(candidate: Config, store: RecordStore) -> bool:
+    """Tell whether the last attempt at a candidate failed and did not diverge, whatever an older record says."""
     note = store.load_failed(key_of(candidate))
-    return note is not None and note.status == DIVERGED
+    return note is not None and note.status != DIVERGED
 
 
 def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:

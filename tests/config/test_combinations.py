@@ -27,6 +27,11 @@ from support.helpers import composed
         ),
         ("setting=imbalance partitioner=overlap partitioner.clients=10", "setting=imbalance is for clients that share"),
         ("setting=global_graph protocol.selected_by=test", "has none of: set protocol.selected_by=validation."),
+        ("method=fedgm protocol.selected_by=test", "would have method=fedgm train by looking at test nodes"),
+        ("method=opfgl protocol.selected_by=test", "would have method=opfgl train by looking at test nodes"),
+        ("method=fedlog protocol.selected_by=test", "would have method=fedlog train by looking at test nodes"),
+        ("protocol.fine_tuning=10 protocol.selected_by=test", "fine_tuning chooses models by what validates"),
+        ("protocol=fedlog_tuned protocol.selected_by=test", "tuning chooses settings by what validates"),
         ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         (

@@ -78,14 +78,13 @@ def test_runs_with_all_curves_tell_how_alike_embeddings_are(name: str, variant: 
     assert "alike" not in federate(config_of_graphs(name, variant, **asked), numbers, CPU)[0].facts
 
 
-def test_a_client_without_test_graphs_counts_nothing() -> None:
+@pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
+def test_a_client_without_test_graphs_counts_nothing(name: str, variant: str) -> None:
     world = worlds.of_graphs(worlds.graph_set())
     few = world.probes[0].rows[world.graph.owner[world.probes[0].rows] != 1]
     for rows in (few, few[:0]):
         empty = replace(world, probes=(replace(world.probes[0], rows=rows),))
-        config = config_of_graphs(
-            "fedavg", "release", **{"protocol.selected_by": "validation", "protocol.split": SHARES}
-        )
+        config = config_of_graphs(name, variant, **{"protocol.selected_by": "validation", "protocol.split": SHARES})
         _, metrics, _ = federate(config, empty, CPU)
         assert metrics["seen_graph"]["last"]["clients"][1] is None
 

@@ -233,7 +233,7 @@ def test_links_and_features_may_be_of_other_types(tmp_path: Path, monkeypatch: p
         given.edge_index = given.edge_index.int()
         monkeypatch.setattr(Own, "given", given)
         found.append(Own("raw").build(tmp_path).fingerprint)
-    for kind in (np.int8, np.int32, ">i8"):
+    for kind in (np.int8, np.int32, ">i8", np.uint8, np.uint64):
         labels, edges = np.array([0, 1, 1], dtype=kind), np.array([[0, 1], [1, 2]], dtype=kind)
         monkeypatch.setattr(Own, "given", raw(labels=labels, edges=edges, num_classes=np.int64(2)))
         graph = Own("raw").build(tmp_path)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import HeldLinks, Pairs, World
-from fgl_repro.fl.links import LinkTuning, area, logits, predicted
+from fgl_repro.fl.links import LinkTuning, area, link_logits, predicted
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import run_phases
 from fgl_repro.fl.steps import Step
@@ -64,7 +64,7 @@ def test_the_loss_is_that_of_a_loop_over_clients(toy_graph: Graph) -> None:
         others = ptr[k] + (drawn[:, first:end] * size).long()
         both = torch.cat([again.links[:, first:end], others], dim=1)
         truth = torch.tensor([1.0, 0.0]).repeat_interleave(end - first)
-        expected = F.binary_cross_entropy_with_logits(logits(z, both), truth)
+        expected = F.binary_cross_entropy_with_logits(link_logits(z, both), truth)
         torch.testing.assert_close(found[k], expected, rtol=1e-5, atol=1e-6)
 
 
@@ -118,8 +118,8 @@ def test_a_client_without_pairs_has_no_area(toy_graph: Graph) -> None:
 
 
 def test_the_phase_tells_what_it_found(toy_graph: Graph) -> None:
-    clients = make_clients(world_of(toy_graph), make_config("local", "paper", **QUICK))
-    found: dict[str, dict[str, Any]] = {}
+    world, found = world_of(toy_graph), dict[str, dict[str, Any]]()
+    clients = make_clients(world, make_config("local", "paper", **QUICK))
     curves = run_phases(predicted(clients, clients.trained, found), clients.count, Ledger(), None)
     assert list(curves) == ["link_tuning"]
-    assert 0 <= found["links"]["accuracy"] <= 1
+    assert found == {"links": tuned(world)[1]}

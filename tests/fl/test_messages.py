@@ -7,8 +7,6 @@ import torch
 
 from fgl_repro.fl.messages import Features, Ledger, Message, Weights
 
-CPU = torch.device("cpu")
-
 
 def test_ledger_ignores_silence() -> None:
     ledger = Ledger()

@@ -7,8 +7,6 @@ import torch.nn.functional as F
 
 from fgl_repro.fl.mixing import average, class_shares, disturbed, mix, softmax_of_cosine
 
-CPU = torch.device("cpu")
-
 
 def test_mixing_matrices() -> None:
     theta = {"w": torch.randn(3, 2, 5)}

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 
-from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.messages import Features, Ledger
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.rounds import run_phases
 
 
-def test_who_has_left_stays_away_and_an_empty_phase_ends() -> None:
-    answers = [[True, False, True], [True, True, False], [False, True, True], [True, True, True]]
+def test_a_phase_goes_on_until_nobody_does() -> None:
+    """Clients leave one by one and do not come back; bytes and curves are kept by phase."""
     seen: list[list[bool]] = []
 
     def turn(number: int, going: np.ndarray) -> Turn:
         seen.append(going.tolist())
-        return Turn({"number": float(number)}, going=np.array(answers[number]))
+        still = [[True, False, True], [True, True, False], [False, True, True]][number]
+        return Turn({"loss": float(number)}, up=Features(np.array([1, 2, 4])), going=np.array(still))
 
-    reports: list[tuple[str, int, int]] = []
-    curves = Phase("warm-up", 4, turn).run(3, Ledger(), lambda *said: reports.append(said[:3]))
+    told: list[tuple[str, int, int, Mapping[str, float]]] = []
+    ledger = Ledger()
+    curves = Phase("setup", 9, turn).run(3, ledger, lambda *what: told.append(what))
     assert seen == [[True, True, True], [True, False, True], [True, False, False]]
-    assert curves == {"number": [0.0, 1.0, 2.0]}
-    assert reports == [("warm-up", 0, 4), ("warm-up", 1, 4), ("warm-up", 2, 4)]
+    assert curves == {"loss": [0.0, 1.0, 2.0]}
+    assert [what[:3] for what in told] == [("setup", number, 9) for number in range(3)]
+    assert ledger.clients["setup", "up", "features"].tolist() == [3, 6, 12]
+    assert ledger.as_dict() == {"setup": {"up": {"features": 7}}}
 
 
 def test_seconds_of_the_server_are_those_of_its_phases(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl import rounds as rounds_module
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.messages import Features, Ledger
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.rounds import train
 from fgl_repro.methods.fedavg import FedAvg
@@ -29,25 +27,6 @@ from support.runs import make_config
 @pytest.fixture
 def world(toy_graph: Graph) -> World:
     return worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
-
-
-def test_a_phase_goes_on_until_nobody_does() -> None:
-    """Clients leave one by one and do not come back; bytes and curves are kept by phase."""
-    seen: list[list[bool]] = []
-
-    def turn(number: int, going: np.ndarray) -> Turn:
-        seen.append(going.tolist())
-        still = [[True, False, True], [True, True, False], [False, True, True]][number]
-        return Turn({"loss": float(number)}, up=Features(np.array([1, 2, 4])), going=np.array(still))
-
-    told: list[tuple[str, int, int, Mapping[str, float]]] = []
-    ledger = Ledger()
-    curves = Phase("setup", 9, turn).run(3, ledger, lambda *what: told.append(what))
-    assert seen == [[True, True, True], [True, False, True], [True, False, False]]
-    assert curves == {"loss": [0.0, 1.0, 2.0]}
-    assert [what[:3] for what in told] == [("setup", number, 9) for number in range(3)]
-    assert ledger.clients["setup", "up", "features"].tolist() == [3, 6, 12]
-    assert ledger.as_dict() == {"setup": {"up": {"features": 7}}}
 
 
 @dataclass

@@ -124,7 +124,8 @@ def of_numbers(base: float, **changes: object) -> tuple[Clients, Params]:
     some = worlds.graph_set(numbers=True)
     assert some.targets is not None
     world = worlds.of_graphs(replace(some, targets=some.targets + np.float32(base)))
-    settings = {"protocol.split": [0.6, 0.2, 0.2], "protocol.check_every": 2, "protocol.patience": 3}
+    settings = {"protocol.split": [0.6, 0.2, 0.2], "protocol.selected_by": "validation"}
+    settings |= {"protocol.check_every": 2, "protocol.patience": 3}
     clients = make_clients(world, config_of_graphs("local", "paper", **settings, **changes))
     return clients, {name: value.detach().clone() for name, value in clients.trained.items()}
 

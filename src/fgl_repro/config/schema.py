@@ -193,6 +193,11 @@ def check(config: Config) -> Config:
             "protocol.selected_by=test selects the round by what clients are tested on of their own, which "
             "setting=global_graph has none of: set protocol.selected_by=validation."
         )
+    if config.protocol.selected_by == "test" and method.validates:
+        raise UserError(
+            f"protocol.selected_by=test would have method={method.name} train by looking at test nodes, as it does at "
+            "those that validate: set protocol.selected_by=validation."
+        )
     if (fanout := getattr(model, "fanout", 0)) and not batch:
         batches = "give protocol.batch a number of nodes, or " if method.batched else ""
         raise UserError(

@@ -62,11 +62,11 @@ class Axis:
             if getattr(self, name) > greatest:
                 raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at most {greatest}.")
 
-    def one_of(self, **known: tuple[str, ...]) -> None:
-        """Refuse fields that are none of a few words, with a :class:`UserError`."""
+    def one_of(self, **known: tuple[str | int, ...]) -> None:
+        """Refuse fields that are none of a few words or numbers, with a :class:`UserError`."""
         for name, words in known.items():
             if (value := getattr(self, name)) not in words:
-                *some, last = words
+                *some, last = map(str, words)
                 known_words = f"{', '.join(some)} or {last}" if some else last
                 raise UserError(f"{self.axis}.{name}={value} is unknown: choose {known_words}.")
 

@@ -95,7 +95,12 @@ class Clients:
         return own.passed_on() if self.protocol.moments == "shared" else own
 
     def optimiser_of(self, part: str, params: Params) -> Optimiser:
-        """Give one like :meth:`optimiser` over a ``part`` of what is trained, for methods whose parts step in turn."""
+        """Give an optimiser, kept or new as the protocol says, over a ``part`` of what is trained.
+
+        It is for methods whose parts step in turn, all clients at once and each with moments of its own.
+        """
+        assert self.model.kinds == 1, "clients of a fleet have tensors of their own"
+        assert self.protocol.moments != "shared", "one optimiser is passed on"
         if self.protocol.moments == "each_round":
             return stacked(params, self.protocol)
         if part not in self._parts:
@@ -183,7 +188,8 @@ class Clients:
 
         A teacher hands its first layer on, if it can.
         """
-        handed_on = teacher.first if teacher and step.first and step.batch is None else None
+        once = step.first and step.active is None and step.batch is None  # clients in turn would need it again
+        handed_on = teacher.first if teacher and once else None
         return self.model(self.trained if params is None else params, step.view, self._dropout, handed_on)
 
     def teacher(self) -> Teacher:

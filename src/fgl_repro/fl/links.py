@@ -67,7 +67,7 @@ class LinkTuning(Stage[Step]):
         drawn = self.draws.uniform(self.ends, 2).T
         others = self.first + (drawn * self.sizes).long().minimum(self.sizes - 1)
         z = self.outputs(self.params, self.dropout)
-        every = F.softplus(-logits(z, self.links)) + F.softplus(logits(z, others))
+        every = F.softplus(-link_logits(z, self.links)) + F.softplus(link_logits(z, others))
         return every.new_zeros(self.clients.count).index_add(0, self.owner, every) / (2 * self.counts)
 
     def scores(self, trained: Params) -> Tensor:
@@ -79,7 +79,7 @@ class LinkTuning(Stage[Step]):
         """Measure each client's area under the ROC curve over ``pairs``, float ``[K]``; NaN where a kind is missing."""
         with torch.no_grad():
             z = self.outputs(trained)
-            scores = logits(z, torch.from_numpy(pairs.nodes).to(z.device)).cpu().numpy()
+            scores = link_logits(z, torch.from_numpy(pairs.nodes).to(z.device)).cpu().numpy()
         owner = pairs.owner(self.clients.world.graph)
         own = (owner == k for k in range(self.clients.count))
         return np.array([area(scores[rows], pairs.linked[rows]) for rows in own])
@@ -103,7 +103,7 @@ class LinkTuning(Stage[Step]):
         }
 
 
-def logits(outputs: Tensor, pairs: Tensor) -> Tensor:
+def link_logits(outputs: Tensor, pairs: Tensor) -> Tensor:
     """Compute z_i . z_j of pairs ``[2, P]``, from z ``[N, C]``: ``[P]``."""
     return (outputs[pairs[0]] * outputs[pairs[1]]).sum(1)
 

@@ -68,6 +68,7 @@ class Method(Option, _Keeping[S]):
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
         fleets: Whether clients may have different architectures; a method that mixes weights cannot have it so.
         own_optimisers: Whether clients step with optimisers of the method's, which know no taking turns.
+        validates: Whether training itself looks at validation nodes, to end there or to keep what does best on them.
         on_whole_graph: Whether it trains on the graph that clients were cut from, and so on all of its links.
         variant: Which of the method's versions runs; the card at the head of its file says what each changes.
     """
@@ -86,6 +87,7 @@ class Method(Option, _Keeping[S]):
 
     fleets: ClassVar[bool] = False
     own_optimisers: ClassVar[bool] = False
+    validates: ClassVar[bool] = False
     on_whole_graph: ClassVar[bool] = False
 
     variant: str = "paper"

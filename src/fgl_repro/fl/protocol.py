@@ -38,8 +38,9 @@ class Protocol(Axis):
         average: What selects the round and is printed: ``pooled`` over nodes, the plain mean over ``clients``, or their
             mean weighted by all ``nodes`` of each, beside which macro-F1 is measured. It is for what clients are tested
             on of their own; a new client, met by K models, is always a mean over them.
-        fine_tuning: Epochs at most that clients train on after the last round, each for itself; 0: none. What is
-            tested is then each client's model at its own best check.
+        fine_tuning: Epochs that clients train on after the last round, each for itself, at most: as many whole times
+            ``check_every`` as there are in it, and one more, or just so many where it is less than that; 0: none. What
+            is tested is then each client's model at its own best check.
         fine_tuning_lr: Learning rate of that (Adam, no weight decay).
         check_every, patience: Epochs between looks at a client's own validation nodes, and looks without gain after
             which it stops, wherever training ends that way.
@@ -101,13 +102,20 @@ class Protocol(Axis):
             average=("pooled", "clients", "nodes"),
             judged=("own", "server", "crosswise"),
             selection=("best_validation", "last"),
+            ddof=(0, 1),
         )
         self.at_least(1, "rounds", "local_epochs", "check_every", "patience", "link_tuning")
-        self.at_least(0, "steps", "batch", "lr", "weight_decay", "ddof", "fine_tuning", "fine_tuning_lr")
+        self.at_least(0, "steps", "batch", "lr", "weight_decay", "fine_tuning", "fine_tuning_lr")
         if self.split[1:2] == [0] and self.selected_by == "validation":
             raise UserError(
                 f"protocol.split={list(self.split)} must be three shares (train, validation, test) that sum to 1, with "
                 "train and validation above 0."
+            )
+        if self.selected_by == "test" and (self.tuning or self.fine_tuning):
+            what = "tuning chooses settings" if self.tuning else "fine_tuning chooses models"
+            raise UserError(
+                f"protocol.{what} by what validates, and protocol.selected_by=test makes test rows of that: set "
+                "protocol.selected_by=validation."
             )
         self.split_of(0)
         if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):

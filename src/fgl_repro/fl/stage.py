@@ -61,7 +61,7 @@ class Stage(Generic[S]):
         return {name: value.detach().expand(held[name], *value.shape[1:]) for name, value in self.params.items()}
 
     def phase(self, name: str, epochs: int) -> Phase:
-        """Make the stage a phase of at most so many epochs; a round of it ends with a check."""
+        """Make the stage a phase of at most so many epochs and the one before; a round of it ends with a check."""
         if epochs < self.every:
             self.before_first = epochs
         return Phase(name, max(epochs // self.every, 1), self.turn)

@@ -114,7 +114,7 @@ class Padding:
     def _spread(self, values: Tensor) -> Tensor:
         out = values.new_zeros(self.graphs * self.width, values.shape[1])
         out[self.slots] = values
-        return out.view(self.graphs, self.width, -1)
+        return out.view(self.graphs, self.width, values.shape[1])
 
     def _gather(self, values: Tensor) -> Tensor:
         return values.flatten(0, 1).index_select(0, self.slots)

@@ -143,7 +143,7 @@ def checked(name: str, raw: RawGraph) -> RawGraph:
 
 def _long(given: Any) -> np.ndarray | None:
     """Return an array of whole numbers as int64, in this machine's order of bytes; None for anything else."""
-    return given.astype(np.int64) if isinstance(given, np.ndarray) and given.dtype.kind == "i" else None
+    return given.astype(np.int64) if isinstance(given, np.ndarray) and given.dtype.kind in "iu" else None
 
 
 def features_of(what: str, x: Any) -> Any:

@@ -111,6 +111,7 @@ class FedGM(Phased[State]):
     }
     greatest: ClassVar[dict[str, float]] = {"rate": 1}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 4, "links": 4}
+    validates: ClassVar[bool] = True
 
     variant: str = "release"
     rate: float = 0.84

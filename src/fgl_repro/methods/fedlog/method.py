@@ -133,6 +133,7 @@ class FedLoG(Method[State]):
     batched: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("sage",)
     own_optimisers: ClassVar[bool] = True
+    validates: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "alpha": ("degree", "half"),
         "share": BRANCHES,

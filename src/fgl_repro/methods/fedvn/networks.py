@@ -125,8 +125,9 @@ class VirtualGIN(GIN):
         graphs, ptr = len(values), [end * self.virtual for end in view.row_ptr]
         values = values.flatten(0, 1)
         for kind in ("virtual_inner_", "virtual_"):
-            values = grouped(values, params[f"{kind}W{layer}"], params[f"{kind}b{layer}"], ptr).view(graphs, -1)
-            values = batch_norm(values, params[f"{kind}gain{layer}"], params[f"{kind}shift{layer}"], view.batches, True)
-            values = values.view(graphs * self.virtual, -1)
+            values = grouped(values, params[f"{kind}W{layer}"], params[f"{kind}b{layer}"], ptr)
+            width, gain, shift = values.shape[1], params[f"{kind}gain{layer}"], params[f"{kind}shift{layer}"]
+            values = batch_norm(values.view(graphs, self.virtual * width), gain, shift, view.batches, True)
+            values = values.view(graphs * self.virtual, width)
         values = values if rng is None else dropout(values, self.dropout, rng)
-        return values.view(graphs, self.virtual, -1)
+        return values.view(graphs, self.virtual, self.hidden)

@@ -152,6 +152,7 @@ class OpFGL(Phased[State]):
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
     models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "gat", "graphsage", "sgc", "ssgc", "appnp", "sign", "fleet")
     fleets: ClassVar[bool] = True
+    validates: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "distill": ("node", "fixed", "none"),
         "linking": ("predictor", "matrix", "dot"),

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn.view import Padded, View
 
 if TYPE_CHECKING:
+    from fgl_repro.federation.world import UnionGraph
     from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import Views
 
@@ -79,8 +79,7 @@ class Fleet:
         parts, members = [], []
         for c, model in enumerate(self.models):
             who = self.holders(f"{c}.", graph.num_clients)
-            nodes = np.flatnonzero(np.isin(graph.owner, who))
-            cohort = views.once(graph, f"cohort {c} of {len(self.models)}", partial(cut, graph, who, nodes))
+            cohort, nodes = views.once(graph, f"cohort {c} of {len(self.models)}", partial(graph.of_clients, who))
             parts.append(model.view(views, cohort, np.flatnonzero(np.isin(nodes, rows))))
             members.append(who)
         back = torch.from_numpy(np.argsort(np.concatenate(members))).to(views.device)
@@ -103,9 +102,3 @@ class Fleet:
             logits = model(self.own(params, c), part, rng)
             found.append(F.pad(logits, (0, 0, 0, width - logits.shape[1])))
         return torch.cat(found).index_select(0, view.back)
-
-
-def cut(graph: UnionGraph, clients: np.ndarray, nodes: np.ndarray) -> UnionGraph:
-    """Cut out the graphs of some clients, whose nodes these are."""
-    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.ptr)[clients])])
-    return UnionGraph(graph.base, graph.node[nodes], ptr, graph.adjacency[nodes][:, nodes].tocsr())

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import fgl_repro
-from fgl_repro.config import key_of
+from fgl_repro.config import build, key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs import frames, obtain, packed
@@ -163,8 +163,27 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)) == 1
     assert not Path("log").exists(), "that it diverges is known"
     forced = {**PLACE, "overrides": {"runtime.force": True}}
-    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **forced)) == 1
-    assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again"
+    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[0, 2], jobs=jobs, **forced)) == 2
+    assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again, once, and seed 0 is one"
+
+
+def test_a_forced_run_that_was_a_candidate_is_done_once(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_LOG", "log")
+    fgl_repro.run("local", protocol="fedlog_tuned", seed=0, **PLACE, overrides={"runtime.force": True})
+    assert len(lines(Path("log"), "start")) == 4
+
+
+def test_a_sweep_waits_for_what_another_process_computes(
+    fake: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = RecordStore(PLACE["records"])
+    claim = store.claim(key_of(build(method="local")))
+    assert claim is not None
+    waited: list[float] = []
+    monkeypatch.setattr(obtain.time, "sleep", lambda seconds: (waited.append(seconds), claim.release()))
+    found = fgl_repro.sweep(["local", "fedavg"], **PLACE)
+    assert (len(found), found.failed, waited.count(obtain.POLL)) == (2, (), 1)
+    assert capsys.readouterr().err.count("is being computed by another process") == 1
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

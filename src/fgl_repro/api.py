@@ -230,7 +230,7 @@ def sweep(
         for chosen in product(*listed.values())
         for values in product(*swept.values())
     ]
-    failed = obtain.settle(configs, jobs, folders)
+    failed = obtain.obtain_all(configs, jobs, folders)
     found = [_found(config, folders) for config in configs]
     return Sweep(tuple(run for run in found if run is not None), tuple(failed))
 
@@ -302,7 +302,7 @@ def table(
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
     own = replace(folders, paper=wanted.spec.paper)
-    if fill and (failed := obtain.settle(needs.runs(wanted.to_run, wanted.protocol), jobs, own)):
+    if fill and (failed := obtain.obtain_all(needs.runs(wanted.to_run, wanted.protocol), jobs, own)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
     archive = own.done
     if wanted.spec.kind != ACCURACY:

@@ -61,14 +61,16 @@ def test_batches_cover_once_and_teachers_follow(toy_graph: Graph) -> None:
     assert clients.inputs.train.dense.kept
 
 
-@pytest.mark.parametrize("more", [{}, {"protocol.batch": 8}, {"protocol.moments": "shared", "model": "sign"}])
+@pytest.mark.parametrize(
+    ("model", "more"), [("auto", {}), ("auto", {"protocol.batch": 8}), ("sign", {"protocol.moments": "shared"})]
+)
 def test_a_teachers_first_layer_serves_the_first_step_alone(
-    toy_graph: Graph, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    toy_graph: Graph, model: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It spares a layer and changes nothing: later steps find other weights, clients in turn have no step together."""
     world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     rules = {"protocol.local_epochs": 3, "protocol.rounds": 2, "model.hidden": 8}
-    config = configs.build({**rules, **more}, dataset="cora", method="fedntd", clients=3)
+    config = configs.build({**rules, **more}, dataset="cora", method="fedntd", clients=3, model=model)
     handed_on = train(config.method, make_clients(world, config), 2, 3)
     plain = Clients.logits
     monkeypatch.setattr(Clients, "logits", lambda self, step, teacher=None: plain(self, step))

@@ -30,9 +30,9 @@ def test_a_run_is_done_again_only_for_its_curves(store: RecordStore) -> None:
     record = store.load(key)
     assert record is not None
     store.save(record.changed(wandb={"attempt": 2, "id": "x", "url": None}), store.curves(key))
-    assert store.enough(record)
-    assert not store.enough(record, "all")
-    assert not store.enough(None)
+    assert store.enough(key)
+    assert not store.enough(key, "all")
+    assert not store.enough("0" * 64)
     assert run_all([full], 1, store, Here(), execute=FAKE).done == 1
     assert set(helpers.PROBES) <= set(store.curves(key))
     again = store.load(key)

@@ -39,6 +39,19 @@ def test_curves_get_their_round(store: RecordStore) -> None:
     assert store.curves(record.key) == {"round": [0, 1], "loss": [1.5, 0.25]}
 
 
+def test_links_which_are_predicted_once_need_no_curve(store: RecordStore) -> None:
+    record = some(1)[0]
+    (probe, rows), *_ = record.partition["test_rows"].items()
+    both = {"test_rows": {probe: rows, "links": rows}}
+    metrics = {name: record.metrics[probe if name == "links" else name] for name in ("validation", probe, "links")}
+    found = record.changed(metrics=metrics, partition=record.partition | both)
+    store.save(found, {name: [0.5] for name in ("validation", probe)})
+    assert store.enough(found.key, "all")
+    assert Archive(store, {}).enough(found.key, "all")
+    store.save(found, {"validation": [0.5]})
+    assert not store.enough(found.key, "all")
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -56,13 +69,13 @@ def test_curves_get_their_round(store: RecordStore) -> None:
 def test_damaged_curves(store: RecordStore, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     record = some(1)[0]
     store.save(record, {name: [0.5] for name in record.metrics})
-    assert store.enough(record, "all")
+    assert store.enough(record.key, "all")
     path = store._beside(record.key, "curves.csv")
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"the curves .* are damaged"):
         store.curves(record.key)
     assert [path.name in sentence for sentence in store.check()] == [True]
-    assert not store.enough(record, "all")
+    assert not store.enough(record.key, "all")
     assert store.recover(record.key) == record
     assert path.with_suffix(".corrupt").read_bytes() == content
     assert capsys.readouterr().err.count("\n") == 1

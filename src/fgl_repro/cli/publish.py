@@ -105,7 +105,7 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
         print(f"{diverged} holds {count} runs that diverged.")
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
-    kept = [key for key, record in done.items() if key in drawn or store.enough(record, "all")]
+    kept = [key for key in done if key in drawn or store.enough(key, "all")]
     gone |= {run.key for run in again if args.replace}
     count = curves.pack({key: store.curves(key) for key in kept}, rounds, gone)
     if count:

@@ -27,7 +27,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
-from fgl_repro.runs.obtain import obtain, try_out
+from fgl_repro.runs.obtain import obtain, tune
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RecordStore
@@ -50,10 +50,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         words: Overrides on the command line; those that the run's options do not tell are printed with them.
     """
     store = RecordStore(config.paths.records)
-    for candidate in tuning.choices(config):
-        try_out(candidate, store, partial(obtain, candidate.config, store, live=False, slot=slot))
-    chosen = tuning.chosen(config, store)
-    assert chosen is not None
+    chosen = tune(config, lambda: store, partial(obtain, store=store, live=False, slot=slot))
     record, fresh = obtain(chosen.config, store, live, slot)
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""

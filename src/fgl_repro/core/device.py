@@ -54,7 +54,7 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
     _keep_freed_memory()
 
 
-def settle(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
     """Wait until a GPU has done what it was given, before a clock is read."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

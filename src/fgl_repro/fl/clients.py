@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.batches import Batches
-from fgl_repro.fl.inputs import Inputs, numbers
+from fgl_repro.fl.inputs import Inputs, draws_of
 from fgl_repro.fl.optim import Optimiser, stacked
 from fgl_repro.fl.steps import LocalStep, Loss, Teacher, Watch, descend
 from fgl_repro.nn.models.model import Layered, Model, Params
@@ -115,7 +115,7 @@ class Clients:
     def _batches(self) -> Batches | None:
         if not self.protocol.batch:
             return None
-        draws = numbers(self.model.fanout)
+        draws = draws_of(self.model.fanout)
         return Batches(self.world, self.protocol.batch, self.seed, self.protocol.remainder, draws, self.protocol.steps)
 
     @property

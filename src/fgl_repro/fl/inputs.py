@@ -71,11 +71,11 @@ class Inputs:
         """View ``rows`` of any graph to judge models: all neighbours, or a few, drawn once for the whole run."""
         if not self.model.test_fanout:
             return self.model.view(self.views, graph, rows)
-        shape = (len(rows), numbers(self.model.test_fanout))
+        shape = (len(rows), draws_of(self.model.test_fanout))
         draws = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
         return sampling.Neighbours.of(graph, self.views.device).view(rows, draws)
 
 
-def numbers(fan: int) -> int:
+def draws_of(fan: int) -> int:
     """Tell how many random numbers choose the neighbours of a node and theirs."""
     return fan + fan * fan

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro.core.device import settle
+from fgl_repro.core.device import wait_for
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Probe, UnionGraph
 from fgl_repro.fl.clients import Clients
@@ -94,10 +94,10 @@ class Prober:
     def _clock(self) -> Iterator[None]:
         """Count what runs inside, and nothing that a GPU was given before."""
         device = self.clients.views.device
-        settle(device)
+        wait_for(device)
         start = time.perf_counter()
         yield
-        settle(device)
+        wait_for(device)
         self.seconds += time.perf_counter() - start
 
     @torch.no_grad()

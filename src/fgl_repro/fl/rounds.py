@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro.core.device import settle
+from fgl_repro.core.device import wait_for
 from fgl_repro.core.errors import DivergenceError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl import links
@@ -189,10 +189,10 @@ class _Rounds(Generic[S]):
     def _aggregated(self, upload: Message) -> Message:
         """Return what the server makes of the uploads."""
         device = self.clients.views.device
-        settle(device)
+        wait_for(device)
         start = time.perf_counter()
         made = self.method.aggregate(self.clients, self.state, upload)
-        settle(device)
+        wait_for(device)
         self.ledger.server_seconds += time.perf_counter() - start
         return made
 

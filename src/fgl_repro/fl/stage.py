@@ -31,7 +31,7 @@ class Stage(Generic[S]):
     mean of the clients' best scores so far, of those that have a finite one, errors as they are measured.
 
     Args:
-        clients: Who is judged, and has its best tensors after :meth:`settle`.
+        clients: Who is judged, and has its best tensors after :meth:`keep_best`.
         params: What is trained, ``[K, ...]`` or, where all clients train the same, ``[1, ...]``.
         steps: The steps of so many epochs for the clients that are going, bool ``[K]``.
         loss: Of each client at a step, ``[K]`` or ``[1]``.
@@ -99,7 +99,7 @@ class Stage(Generic[S]):
         return hits(self.clients.model(trained, view), view) / view.counts.clamp_min(1)
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def keep_best(self) -> None:
         """Give every client its best tensors."""
         index = self.clients.index
         rows = index if len(index) < len(self.score) else slice(None)  # a fleet's have rows for their holders
@@ -135,7 +135,7 @@ class FineTuning(Stage[LocalStep]):
     def _leave(self, stay: np.ndarray) -> None:
         """Go on with the clients at these places alone; the others have what they came for."""
         clients = self.clients.only(stay)
-        self.settle()
+        self.keep_best()
         self.clients, self.params = clients, clients.trained
         self.best = {name: value[torch.from_numpy(stay).to(value.device)] for name, value in self.best.items()}
         self.optimisers = [each.only(self.params, stay) for each in self.optimisers]
@@ -156,4 +156,4 @@ def fine_tuning(clients: Clients, objective: Callable[[Clients], Loss], lr: floa
     """Fine-tune in a phase of at most so many epochs as the protocol says."""
     stage = FineTuning(clients, objective, lr)
     yield stage.phase("fine_tuning", clients.protocol.fine_tuning)
-    stage.settle()
+    stage.keep_best()

@@ -28,7 +28,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.batches import Batch
-from fgl_repro.fl.inputs import numbers
+from fgl_repro.fl.inputs import draws_of
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.mixing import flat
 from fgl_repro.fl.optim import StackedSGD
@@ -150,7 +150,7 @@ class FedALA(FedAvg[State]):
         size, made = clients.protocol.batch or longest, []
         for start in range(0, longest, size):
             some = [part[start : start + size] for part in parts]
-            fan = numbers(clients.model.fanout)
+            fan = draws_of(clients.model.fanout)
             uniform = [g.random((len(own), fan), np.float32) for g, own in zip(state.draws, some, strict=True)]
             batch = Batch(np.concatenate(some), np.array([len(own) > 0 for own in some]), np.concatenate(uniform))
             made.append(steps.LocalStep(batch.active, clients.inputs.batch(batch), batch))

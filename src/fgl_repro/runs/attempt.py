@@ -18,7 +18,7 @@ from fgl_repro.config import Config
 from fgl_repro.core.errors import DivergenceError, UserError, out_of_memory, sentence
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import DIVERGED, Record
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import RecordStore, is_missing
 from fgl_repro.runs.tracking import Live
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def attempt(
         return "busy"
     with claim:
         old = store.recover(note.key)
-        if not config.runtime.force and store.enough(old, config.runtime.curves):
+        if not is_missing(config, store):
             return "recorded"
         if old is not None:
             note = note.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt

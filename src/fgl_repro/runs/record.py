@@ -244,6 +244,11 @@ class Record(Note):
         return self.metrics.get(probe, {}).get(selection)
 
     @property
+    def probes_of_rounds(self) -> set[str]:
+        """Names of the probes that each round can measure; links are predicted once, in a phase of their own."""
+        return self.metrics.keys() - {"links"}
+
+    @property
     def on_gpu(self) -> bool:
         """Whether it was made on a GPU, which has random numbers, seconds and megabytes of its own."""
         return self.device != "cpu"

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
 from fgl_repro.runs import claims
@@ -150,12 +151,13 @@ class RecordStore:
         path = self._beside(key, "curves.csv")
         return read_curves(path) if path.exists() else {}
 
-    def enough(self, record: Record | None, curves: str = "validation") -> bool:
-        """Tell whether a run is done: recorded, and with every probe in every round if ``curves`` is ``all``."""
+    def enough(self, key: str, curves: str = "validation") -> bool:
+        """Tell whether a run is done: recorded, and with its probes in every round if ``curves`` is ``all``."""
+        record = self.whole(key)
         if record is None or curves != "all":
             return record is not None
         try:
-            return set(record.metrics) <= set(self.curves(record.key))
+            return record.probes_of_rounds <= set(self.curves(key))
         except UserError:
             return False
 
@@ -291,11 +293,11 @@ class Archive:
         return self.load(key) is not None and key in self._local
 
     def enough(self, key: str, curves: str = "validation") -> bool:
-        """Tell whether a run was done here or published, with every probe in every round if ``curves`` is ``all``."""
+        """Tell whether a run was done here or published, with its probes in every round if ``curves`` is ``all``."""
         if curves != "all" and key in self._packed:
             return True
         record = self.load(key)
-        return record is not None and (curves != "all" or set(record.metrics) <= set(self.curves(key)))
+        return record is not None and (curves != "all" or record.probes_of_rounds <= set(self.curves(key)))
 
     @cached_property
     def costs(self) -> Costs:
@@ -319,3 +321,8 @@ class Archive:
 
 Source = RecordStore | Archive
 """Anything that answers for a key."""
+
+
+def is_missing(config: Config, source: Source) -> bool:
+    """Tell whether a run is to be done: what there is of it is not enough, or it is forced."""
+    return config.runtime.force or not source.enough(key_of(config), config.runtime.curves)

@@ -17,7 +17,7 @@ from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.names import brief, kind_of, label
 from fgl_repro.runs.progress import Progress, guess
 from fgl_repro.runs.provenance import note_of
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import RecordStore, is_missing
 from fgl_repro.runs.worker import Answer, Job
 
 POLL = 1.0  # seconds between looks at runs that another shell is doing
@@ -86,7 +86,7 @@ def run_all(
         OSError: There is something to do, and the folder of the records cannot be made or written.
     """
     wanted = jobs_of(configs)
-    missing = [job for job in wanted if _missing(job, store)]
+    missing = [job for job in wanted if is_missing(job.config, store)]
     if not missing:
         return Summary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
@@ -99,11 +99,6 @@ def run_all(
         for line in sweep.summary.sentences():
             print(line, file=sys.stderr)
     return sweep.summary
-
-
-def _missing(job: Job, store: RecordStore) -> bool:
-    """Tell whether a run is to be done: no record is enough for it, or it is forced and no earlier record counts."""
-    return job.config.runtime.force or not store.enough(store.whole(job.key), job.config.runtime.curves)
 
 
 class _Sweep:
@@ -133,7 +128,7 @@ class _Sweep:
         if answer.ending == "busy":
             self.foreign.append(job)
             return
-        if answer.ending == "done" or (answer.ending == "died" and not _missing(job, self._store)):
+        if answer.ending == "done" or (answer.ending == "died" and not is_missing(job.config, self._store)):
             self.summary.done += 1
             if answer.seconds:
                 self._costs.learn(job.identity, answer.seconds)
@@ -153,7 +148,7 @@ class _Sweep:
         self._looked = time.monotonic()
         held = []
         for job in self.foreign:
-            if not _missing(job, self._store) or not self._store.is_claimed(job.key):
+            if not is_missing(job.config, self._store) or not self._store.is_claimed(job.key):
                 self.pending.append(job)  # a worker looks again, under its own claim
             else:
                 held.append(job)

@@ -79,7 +79,7 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
         rules.patience,
     )
     yield stage.phase("generalisation", method.epochs)
-    stage.settle()
+    stage.keep_best()
 
 
 def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:

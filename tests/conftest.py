@@ -15,12 +15,19 @@ import scipy.sparse as sp
 from fgl_repro.data import load
 from fgl_repro.data.download import DataUnavailableError
 from fgl_repro.data.graph import Graph
+from fgl_repro.runs.folders import RESULTS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for torch, imported later, and for child processes
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "network: needs a package index; skips with a reason without one")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_published_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command in an empty folder reads the published runs that lie beside the code; a test has its own."""
+    monkeypatch.setattr("fgl_repro.cli.table.default_results", lambda: RESULTS)
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,10 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     )
     assert len(found) == 8
     assert repr(found).startswith("8 runs finished, 16 failed\n")
-    assert len(repr(found).splitlines()) == 10
+    assert len(repr(found).splitlines()) == 11
+    assert repr(found).splitlines()[1:3] != repr(found).splitlines()[2:4], "runs are told from each other"
+    assert re.search("First failure: (local|fedpub)-paper cora K=3 closed_set seed=13: ValueError: thirt", repr(found))
+    assert "First failure: " in found._repr_html_()
     assert "8 runs finished, 16 failed" in found._repr_html_()
     assert "<table" in found._repr_html_()
     assert found.scores.query("probe == 'seen_graph' and selection == 'best'")["accuracy"].tolist() == [0.5] * 8
@@ -171,6 +174,14 @@ def test_a_forced_run_that_was_a_candidate_is_done_once(fake: None, monkeypatch:
     monkeypatch.setenv("FAKE_LOG", "log")
     fgl_repro.run("local", protocol="fedlog_tuned", seed=0, **PLACE, overrides={"runtime.force": True})
     assert len(lines(Path("log"), "start")) == 4
+
+
+def test_damaged_records_are_not_passed_over_in_silence(fake: None) -> None:
+    found = fgl_repro.sweep("local", seed=[0, 1], **PLACE)
+    path = RecordStore(PLACE["records"]).path(found[0].key)
+    path.write_text(path.read_text()[:100])
+    with pytest.warns(UserWarning, match="1 damaged records in records are passed over: 'fgl-table check' names them"):
+        assert set(fgl_repro.records(**PLACE)["key"]) == {found[1].key}
 
 
 def test_a_sweep_waits_for_what_another_process_computes(
@@ -376,7 +387,9 @@ def test_the_page_of_examples_runs(tmp_path: Path, real_graph: Callable[..., Gra
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("fedpub-release cora K=10 closed_set seed=0: fedlog, "), "it is published"
+    assert done.stdout.startswith("fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: fedlog, "), (
+        "it is published"
+    )
     assert done.stdout.rstrip().splitlines()[-1].startswith("method=fedmine does not exist: choose from")
     assert len(RecordStore(tmp_path / "results/records").files()) == 6
     assert len(RecordStore(tmp_path / "elsewhere").files()) == 1

@@ -6,28 +6,26 @@ so each finds what the other has done. Mistakes are a :class:`~fgl_repro.core.er
 
 from __future__ import annotations
 
-import html
 import io
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fgl_repro.config import Config, build, conf_dir, key_of, options, search, unchecked
+from fgl_repro.config import AXES, Config, build, key_of, options, search, unchecked
 from fgl_repro.config.own import announce
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, as_user_error
 from fgl_repro.runs import frames, obtain, tuning
-from fgl_repro.runs.folders import RunFolders, default_records, folder_named
+from fgl_repro.runs.finished import Run, Sweep
+from fgl_repro.runs.folders import RunFolders, default_records, default_results, folder_named
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import RecordStore
-from fgl_repro.runs.summary import summary
 from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
@@ -45,110 +43,6 @@ LOCAL = "local"
 HEAD = ("paper", "table", "panel", "protocol", "dataset", "clients", "method", "name", "variant")
 WORDS = ("paper", "table", "figure", "panel", "protocol", "dataset", "method", "name", "variant", "label", "note")
 """Columns of tables that hold words, also where they look like numbers."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """This is a finished run.
-
-    Attributes:
-        record: All that is recorded of it, see :class:`fgl_repro.runs.record.Record`.
-        curves: A line a round, ``round`` the index: ``validation``, and with ``curves="all"`` every probe.
-        source: Where it was found: ``local``, or the paper with whose results it is published.
-        probe: The probe that was asked for.
-        selection: The round that the protocol prints, ``best`` or ``last``.
-    """
-
-    record: Record
-    curves: pd.DataFrame
-    source: str
-    probe: str
-    selection: str
-
-    @property
-    def key(self) -> str:
-        """It is the SHA-256 of all that can change the run's numbers."""
-        return self.record.key
-
-    @property
-    def score(self) -> float | None:
-        """It is what a table would print: a fraction, or an error as it is; None where no rows are tested."""
-        found = self.record.at(self.probe, self.selection)
-        return None if found is None else found.accuracy
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """There is a line for each probe and each of the two rounds; the columns are those of ``records()``."""
-        return pd.DataFrame(frames.scores(self.record, self.source), columns=frames.SCORES)
-
-    @property
-    def clients(self) -> pd.DataFrame:
-        """There is a line for each probe, round and client: its own accuracy, and on how many rows."""
-        return pd.DataFrame(frames.clients(self.record), columns=frames.CLIENTS)
-
-    @property
-    def bytes(self) -> pd.DataFrame:
-        """There is a line for each phase, direction and field of what a client sends or receives."""
-        return pd.DataFrame(frames.sent(self.record), columns=frames.SENT)
-
-    def save(self, folder: str | Path) -> Path:
-        """Write record and curves into another folder of records too; returns the record's file."""
-        columns = {str(name): [None if pd.isna(x) else x for x in values] for name, values in self.curves.items()}
-        rounds = {"round": list(self.curves.index)} if columns else {}
-        with as_user_error():
-            return RecordStore(folder_named(folder)).save(self.record, rounds | columns)
-
-    def __str__(self) -> str:
-        """Return what ``fgl-train`` prints of it."""
-        return f"{label(self.record.config)}: {self.source}, {self.key[:8]}\n{summary(self.record, self.probe)}"
-
-    __repr__ = __str__
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A sweep holds many runs, in the order in which they were asked for.
-
-    Attributes:
-        runs: Those that finished.
-        failed: What each other one was, and the sentence that says why it did not finish.
-    """
-
-    runs: tuple[Run, ...]
-    failed: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """There is a line for each run, probe and round; the columns are those of ``records()``."""
-        lines = [line for run in self for line in frames.scores(run.record, run.source)]
-        return pd.DataFrame(lines, columns=frames.SCORES)
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self.runs)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    def __repr__(self) -> str:
-        """Tell how many runs there are, and what each came to."""
-        return f"{self._told}\n{self._numbers}" if self.runs else self._told
-
-    def _repr_html_(self) -> str:
-        """Show the same in a notebook."""
-        return f"<p>{html.escape(self._told)}</p>{self._numbers.to_html(max_rows=60) if self.runs else ''}"
-
-    @property
-    def _told(self) -> str:
-        return f"{len(self)} runs finished, {len(self.failed)} failed"
-
-    @property
-    def _numbers(self) -> pd.DataFrame:
-        """A line for each run, and in print 60 at most: the number that a table would print."""
-        lines = [{"run": label(run.record.config), "probe": run.probe, "score": run.score} for run in self]
-        return pd.DataFrame(lines)
-
-    def __getitem__(self, index: int) -> Run:
-        return self.runs[index]
 
 
 def run(
@@ -187,7 +81,7 @@ def run(
     config = _config(choices, _dotted(overrides), curves, folders)
     with as_user_error():
         obtain.obtain_tuned(config, folders)
-    found = _found(config, folders)
+    found = _found(config, folders, _options(choices, _dotted(overrides)))
     assert found is not None
     return found
 
@@ -225,13 +119,14 @@ def sweep(
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     listed = {name: _listed(value) for name, value in axes.items()}
     swept = {name: value if isinstance(value, list) else [value] for name, value in _dotted(overrides).items()}
-    configs = [
-        _config(dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)), curves, folders)
+    asked = [
+        (dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)))
         for chosen in product(*listed.values())
         for values in product(*swept.values())
     ]
+    configs = [_config(*each, curves, folders) for each in asked]
     failed = obtain.obtain_all(configs, jobs, folders)
-    found = [_found(config, folders) for config in configs]
+    found = [_found(config, folders, _options(*each)) for config, each in zip(configs, asked, strict=True)]
     return Sweep(tuple(run for run in found if run is not None), tuple(failed))
 
 
@@ -259,7 +154,11 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
     ``source`` is ``local``, or the paper with whose results a run is published; where it is both, the local one stands.
     """
     folders = _folders(records, results, there=True)
-    found = {record.key: (record, LOCAL) for record in folders.store.all(strict=False)}
+    store = folders.store
+    found = {record.key: (record, LOCAL) for record in store.all(strict=False)}
+    if (damaged := len(store.files()) - len(found)) > 0:
+        told = f"{damaged} damaged records in {store.folder} are passed over: 'fgl-table check' names them."
+        warnings.warn(told, stacklevel=2)
     for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
     lines = [line for record, source in found.values() for line in frames.scores(record, source)]
@@ -320,10 +219,8 @@ def _listed(value: Any) -> list[Any]:
 
 def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bool = False) -> RunFolders:
     """Find where runs are looked for, records ``there`` alone or made; a checkout's own results answer everywhere."""
-    here = Path("results")
-    beside = here if any(here.glob("*/runs.csv")) else conf_dir().parent / "results"
     ours = folder_named(records, there=there) if records else folder_named(default_records())
-    return RunFolders(ours, folder_named(results, there=True) if results else beside, fresh)
+    return RunFolders(ours, folder_named(results, there=True) if results else default_results(), fresh)
 
 
 def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -343,7 +240,14 @@ def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: st
     return build({**dotted, "runtime.curves": curves, "paths.records": str(folders.records), **overrides}, **given)
 
 
-def _found(config: Config, folders: RunFolders) -> Run | None:
+def _options(choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:
+    """Write what of science was asked for and is no part of a run's usual name."""
+    more = {name: choices[name] for name in ("setting", "protocol", "partitioner", "model")} | dict(overrides)
+    given = {name: value for name, value in more.items() if value is not None and name.partition(".")[0] in AXES}
+    return " ".join(f"{name}={value}" for name, value in given.items())
+
+
+def _found(config: Config, folders: RunFolders, options: str) -> Run | None:
     """Look up what was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
     archive = folders.done
     chosen = tuning.choose(config, archive)
@@ -355,7 +259,7 @@ def _found(config: Config, folders: RunFolders) -> Run | None:
         what = "the files of its options have changed since it was recorded"
         fix = 'overrides={"runtime.force": True} computes it again'
         warnings.warn(f"{label(record.config)}: {what}: {fix}.", stacklevel=3)
-    return _as_run(record, config.setting.focus, config.protocol.selection, folders)
+    return replace(_as_run(record, config.setting.focus, config.protocol.selection, folders), options=options)
 
 
 def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> Run:

@@ -226,7 +226,7 @@ def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.Captur
     record = helpers.record(helpers.config(clients=3, method="local", seed=0), seconds={"total": 7200.0})
     store.save(record.changed(device="cuda:0"))
     assert call(tmp_path, "missing", *corner) == 0
-    assert capsys.readouterr().err == "fgl-table: 1 runs, nothing like 1 of them ever ran.\n"
+    assert capsys.readouterr().err == "fgl-table: 1 runs, how long they take is not known.\n"
     store.save(record)
     assert call(tmp_path, "missing", *corner) == 0
     assert capsys.readouterr().err == "fgl-table: 1 runs, about 2.0 h on one core.\n"

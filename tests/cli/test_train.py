@@ -192,6 +192,14 @@ def test_a_yaml_of_ones_own_that_is_none_is_one_sentence(shell: Shell, tmp_path:
     assert shell.left() == {"own/method/z.yaml"}
 
 
+def test_a_protocol_that_calls_itself_otherwise_is_one_sentence(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "own" / "protocol" / "quick.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("defaults: [fedlog, _self_]\nrounds: 5\n")
+    told = shell.refused("--config-dir", str(tmp_path / "own"), "protocol=quick")
+    assert f"the protocol {path} calls itself fedlog: write `name: quick` there." in told
+
+
 @pytest.mark.parametrize(
     ("words", "said", "status"),
     [

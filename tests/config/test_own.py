@@ -86,6 +86,38 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
     assert row.label == "fedmine (paper)"
 
 
+def test_a_class_that_no_configuration_can_hold_is_refused_at_once() -> None:
+    """It would break every run of every method."""
+
+    @dataclass
+    class Bad(FedAvg):
+        name: ClassVar[str] = "bad"
+        table: dict = None  # type: ignore[type-arg, assignment]
+
+    class Bare(FedAvg):
+        name: ClassVar[str] = "bare"
+        factor: float = 0.5
+
+    with pytest.raises(UserError, match="Bad has a field that no configuration can hold"):
+        announce(Bad)
+    with pytest.raises(UserError, match=r"Bare has fields \(factor\) that are none: write @dataclass above it"):
+        announce(Bare)
+    assert {"bad", "bare"}.isdisjoint(registry.options("method"))
+
+
+def test_a_protocol_that_calls_itself_otherwise_is_refused(tmp_path: Path) -> None:
+    """Its records would be another one's."""
+    (tmp_path / "protocol").mkdir()
+    path = tmp_path / "protocol" / "quick.yaml"
+    path.write_text("defaults: [fedlog, _self_]\nrounds: 5\n")
+    search(tmp_path)
+    with pytest.raises(UserError, match=r"quick\.yaml calls itself fedlog: write `name: quick` there"):
+        build(protocol="quick")
+    path.write_text("defaults: [fedlog, _self_]\nname: quick\nrounds: 5\n")
+    compose.forget()
+    assert build(protocol="quick").protocol.rounds == 5
+
+
 def test_a_table_runs_the_class_that_was_announced_last() -> None:
     def of_table() -> str:
         spec = with_rows(load("fedlog/1"), ["fedmine"]).narrow(["cora"], [3], ["fedmine"], [0])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph, array_hash, induced
-from fgl_repro.federation.partitioners import Membership, edge_cut, louvain
+from fgl_repro.federation.partitioners import Membership, Partitioner, edge_cut, louvain
 from fgl_repro.federation.partitioners.louvain import communities
 from fgl_repro.federation.partitioners.random import Dirichlet
 from fgl_repro.runs.summary import NONE_STORED
@@ -217,6 +219,36 @@ def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
     star = graph_of(6, [(0, i) for i in range(1, 6)])
     with pytest.raises(UserError, match=message):
         membership(name, star, parts, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ((np.arange(6) % 4, "own"), "gives parts 0 to 3, where there are 0 to 2"),
+        ((np.arange(6) - 1, "own"), "gives parts -1 to 4"),
+        ((np.arange(5) % 3, "own"), r"gives int64 \[5\], where whole numbers \[6\] belong, one a node"),
+        ((np.arange(6) / 2, "own"), r"gives float64 \[6\], where whole numbers"),
+        ((torch.arange(6) % 3, "own"), "gives neither an array, the part of each node, nor a list of 3 arrays"),
+        (
+            ([np.arange(3), np.arange(3, 6)], "own"),
+            "gives neither an array, the part of each node, nor a list of 3 arrays, the nodes of each part",
+        ),
+        (([np.arange(2), np.arange(2), np.arange(4, 9)], "own"), "gives part 2 something other than ascending numbers"),
+        (([np.arange(2), np.arange(2), np.array([4, 3])], "own"), "gives part 2 something other than ascending"),
+        (np.arange(6) % 3, "returns something other than the parts and, in words, how they were made"),
+    ],
+)
+def test_what_an_own_partitioner_gets_wrong_is_told(made: Any, told: str) -> None:
+    """Nodes of a part that does not exist would be in no client, and nobody would see it."""
+
+    class Own(Partitioner):
+        name: ClassVar[str] = "own"
+
+        def assign(self, graph: Graph, parts: int, seed: int) -> Any:
+            return made
+
+    with pytest.raises(UserError, match=f"the partitioner own {told}"):
+        Own(3).divide(ring(6), 3, seed=0)
 
 
 def test_a_message_tells_of_the_part_that_a_new_client_has() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl import rounds as rounds_module
 from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.rounds import train
 from fgl_repro.methods.fedavg import FedAvg
@@ -78,6 +79,27 @@ def test_of_equally_good_rounds_the_later_is_the_best(world: World, monkeypatch:
     assert torch.equal(training.best["W1"], kept[2])
     assert torch.equal(training.last["W1"], kept[3])
     assert not torch.equal(kept[1], kept[2])
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda sent: None, "returns NoneType and no Message, such as Weights"),
+        (lambda sent: sent, "returns dict and no Message"),
+        (lambda sent: Weights(sent | {"W9": sent["W1"]}), "returns weights called W9, which clients do not have"),
+        (lambda sent: Weights({"W1": sent["W1"][0]}), r"returns W1 of shape \[\d+, \d+\], where clients"),
+    ],
+)
+def test_what_an_own_aggregation_gets_wrong_is_told(world: World, made: Callable[[Params], Any], told: str) -> None:
+    """Of nothing nothing would come down: clients would train alone without a word."""
+
+    class Own(FedAvg[None]):
+        def aggregate(self, clients: Clients, state: None, upload: Message) -> Any:
+            return made(upload.tensors())
+
+    config = make_config("fedavg", "release")
+    with pytest.raises(UserError, match=rf"aggregate\(\) of the method fedavg {told}"):
+        train(Own(), make_clients(world, config), 2, 1)
 
 
 def test_a_loss_that_is_no_number_ends_the_run(world: World) -> None:

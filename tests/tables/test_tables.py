@@ -306,7 +306,7 @@ def test_missing_prints_commands(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr()
     lines = told.out.splitlines()
     assert len(lines) == len(load("table2").rows)
-    assert told.err == "fgl-table: 9 runs, nothing like 9 of them ever ran.\n"
+    assert told.err == "fgl-table: 9 runs, how long they take is not known.\n"
     assert lines[0].startswith("python -m fgl_repro.train method=local dataset=cora partitioner=published setting=")
     for line in lines:
         words = dict(word.split("=", 1) for word in shlex.split(line)[3:])

@@ -15,7 +15,7 @@ from fgl_repro.cli import Parser, completion, exit_status, publish, request, sit
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
-from fgl_repro.runs.folders import RECORDS, default_records
+from fgl_repro.runs.folders import RECORDS, RESULTS, default_records, default_results
 from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
@@ -69,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
         folder(sub, "--records", default_records(), "run records", written=name in ("run", "unpack"))
-        folder(sub, "--results", Path("results"), "what is published", written=name == "publish")
+        published = RESULTS if name == "publish" else default_results()
+        help_results = "what is published (default: results, or where there is none, that beside the code)"
+        folder(sub, "--results", published, help_results, written=name == "publish")
         folder(sub, "--config-dir", None, "a folder of your own yamls: method/, table/, ...")
         sub.set_defaults(command=command)
         return sub
@@ -108,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     for sub in (run, show, test, missing, compare, tex, push):
-        help = "further rows, in a folder of their own; only they are run"
+        help = "further rows, below the table's own" + "; only they are run, into a folder of their own" * (sub is run)
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
     help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
@@ -271,7 +273,8 @@ def _missing(args: argparse.Namespace) -> int:
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
         told = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
-        told += [f"nothing like {len(left) - len(known)} of them ever ran"] if len(known) < len(left) else []
+        new = len(left) - len(known)
+        told += [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
     print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(told) if left else 'nothing is missing'}.", file=sys.stderr)
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +23,7 @@ from yaml import YAMLError
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
-from fgl_repro.config.refused import of_yaml
+from fgl_repro.config.refused import misnamed, of_yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
@@ -68,10 +69,14 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
 
 def _given(config: Config, words: Sequence[str]) -> str:
     """Write ``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
-    told = ("partitioner.clients", "method.variant")
-    keys = {word: word.partition("=")[0] for word in (word.lstrip("+") for word in words)}
-    more = [word for word, key in keys.items() if key.partition(".")[0] in AXES and "." in key and key not in told]
-    return " ".join([config.partitioner.name, config.setting.option_name, config.protocol.name, *more])
+    names = {"method": config.method.name, "dataset": config.dataset.name, "partitioner": config.partitioner.name}
+    names |= {"setting": config.setting.option_name, "protocol": config.protocol.name}
+    told = {f"{key}={name}" for key, name in names.items()} | {f"method.variant={config.method.variant}"}
+    told |= {f"partitioner.clients={config.partitioner.clients}"}
+    parts = {*AXES, "experiment", "debug"}
+    given = [word for word in (word.lstrip("+") for word in words) if re.split("[.=]", word)[0] in parts]
+    more = [word for word in given if word not in told]
+    return " ".join([names["partitioner"], names["setting"], names["protocol"], *more])
 
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
@@ -84,6 +89,8 @@ def _hydra_main(cfg: DictConfig) -> float:
     slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
+        if (protocol := hydra_config.runtime.choices["protocol"]) != config.protocol.name:
+            raise UserError(misnamed(protocol, config.protocol.name))
         live = not multirun or config.logger.live_in_sweeps
         return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
     except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception

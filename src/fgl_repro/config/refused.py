@@ -78,6 +78,11 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
     return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}."
 
 
+def misnamed(option: str, name: str) -> str:
+    """Write the sentence for a protocol that its records would call by another one's name."""
+    return f"the protocol {_file(f'protocol/{option}')} calls itself {name}: write `name: {option}` there."
+
+
 def wrong_value(key: str, value: Any, error: BaseException) -> str:
     """Write the sentence for a value that a key cannot have."""
     told = re.search(r"could not be converted to (Float|Integer)", str(error))

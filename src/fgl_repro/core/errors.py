@@ -28,8 +28,9 @@ class Terminated(KeyboardInterrupt):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `` (did you mean cora?)`` where a known name is close to what was written, else nothing."""
-    near = get_close_matches(name, list(known), 1, 0.8)
-    return f" (did you mean {near[0]}?)" if near else ""
+    spelled = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), list(spelled), 1, 0.8)
+    return f" (did you mean {spelled[near[0]]}?)" if near else ""
 
 
 def sentence(error: BaseException) -> str:
@@ -39,7 +40,7 @@ def sentence(error: BaseException) -> str:
     """
     text = " ".join(str(error).split())
     if isinstance(error, UserError):
-        return text.rstrip(".") + "."
+        return text if text.endswith("...") else text.rstrip(".") + "."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}: name a place that can be read and written, or make room."

@@ -6,11 +6,15 @@ axis' package here, or in any installed package with an entry point of that axis
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.schema import Option
@@ -51,6 +55,8 @@ def options(axis: str) -> dict[str, type[Any]]:
             raise UserError(f"the installed {axis} {point.name} ({point.value}) cannot be loaded: {error}.") from error
         if not _is_option(item, axis):
             raise UserError(f"the installed {axis} {point.name} ({point.value}) is no class of a {axis} with a name.")
+        if told := _fault(item):
+            raise UserError(f"the installed {axis} {point.name} ({point.value}) {told}: see docs/adding.md.")
         if found.setdefault(item.name, item) is not item:
             raise UserError(f"the installed {axis} {point.name} ({point.value}) takes the name {item.name}: rename it.")
     return found
@@ -66,6 +72,8 @@ def announce(item: type[Any]) -> None:
     if axis not in PACKAGES or not _is_option(item, axis):
         what = getattr(item, "__name__", item)
         raise UserError(f"{what} is no class of an axis with a name of its own: see docs/adding.md.")
+    if told := _fault(item):
+        raise UserError(f"{item.__name__} {told}: see docs/adding.md.")
     if options(axis).get(item.name, item) is not item and (axis, item.name) not in _announced:
         raise UserError(f"{axis} {item.name} exists already: give {item.__name__} another name.")
     _announced.add((axis, item.name))
@@ -78,6 +86,19 @@ _announced: set[tuple[str, str]] = set()
 
 def _is_option(item: object, axis: str) -> bool:
     return isinstance(item, type) and issubclass(item, Option) and "name" in vars(item) and item.axis == axis
+
+
+def _fault(item: type[Any]) -> str:
+    """Tell why no configuration can hold a class; empty if one can. It would break the runs of all others, too."""
+    hints = vars(item).get("__annotations__", {})
+    lost = [name for name, hint in hints.items() if "ClassVar" not in str(hint)]
+    if not is_dataclass(item) or not set(lost) <= {f.name for f in fields(item)}:
+        return f"has fields ({', '.join(lost)}) that are none: write @dataclass above it"
+    try:
+        OmegaConf.structured(item)
+    except OmegaConfBaseException as error:
+        return f"has a field that no configuration can hold ({str(error).splitlines()[0]})"
+    return ""
 
 
 def option(axis: str, name: str) -> type[Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.core.device import wait_for
-from fgl_repro.core.errors import DivergenceError
+from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl import links
 from fgl_repro.fl.clients import Clients
@@ -194,7 +194,26 @@ class _Rounds(Generic[S]):
         made = self.method.aggregate(self.clients, self.state, upload)
         wait_for(device)
         self.ledger.server_seconds += time.perf_counter() - start
+        if told := _fault(made, self.clients.params):
+            raise UserError(f"aggregate() of the method {self.method.name} returns {told}.")
         return made
+
+
+def _fault(made: object, params: Params) -> str:
+    """Tell why clients cannot receive what an ``aggregate`` has returned; empty if they can.
+
+    Args:
+        params: What clients hold, ``[K, ...]``.
+    """
+    if not isinstance(made, Message):
+        return f"{type(made).__name__} and no Message, such as Weights: what clients receive"
+    for name, value in made.tensors().items():
+        if name not in params:
+            return f"weights called {name}, which clients do not have: theirs are {', '.join(params)}"
+        if value.shape != params[name].shape:
+            shapes = [list(each.shape) for each in (value, params[name])]
+            return f"{name} of shape {shapes[0]}, where clients, the first axis, have {shapes[1]}"
+    return ""
 
 
 def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, float]:

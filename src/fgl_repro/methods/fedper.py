@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.methods.fedavg import FedAvg
 
@@ -43,7 +44,14 @@ class FedPer(FedAvg[None]):
 
 
 def base(clients: Clients) -> Params:
-    """Return the weights that are shared: all but the classifier's."""
+    """Return the weights that are shared: all but the classifier's.
+
+    Raises:
+        UserError: Of a model of one layer nothing would be left.
+    """
     depth, heads = clients.model.depth, clients.model.heads
     last = tuple(str(layer) for layer in range(depth - heads + 1, depth + 1))
-    return {name: value for name, value in clients.params.items() if not name.endswith(last)}
+    shared = {name: value for name, value in clients.params.items() if not name.endswith(last)}
+    if not shared:
+        raise UserError("all weights of this model are the classifier's, and none are left to share: choose another.")
+    return shared

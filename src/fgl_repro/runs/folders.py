@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
+from fgl_repro.config import conf_dir
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.runs import curves
@@ -17,6 +18,7 @@ from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import PREFIX, Archive, RecordStore
 
 RECORDS = Path("results/records")
+RESULTS = Path("results")
 NAMED = 5
 """Of runs that might be meant, so many are named."""
 
@@ -27,6 +29,12 @@ Published = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
 def default_records() -> Path:
     """Tell where records lie unless somebody says otherwise; an empty ``FGL_RECORDS`` counts as unset."""
     return folder_of("FGL_RECORDS", RECORDS)
+
+
+def default_results() -> Path:
+    """Tell where published runs lie unless somebody says otherwise: here or, where none are, beside the code."""
+    beside = conf_dir().parent / RESULTS
+    return beside if any(beside.glob("*/runs.csv")) and not any(RESULTS.glob("*/runs.csv")) else RESULTS
 
 
 def folder_named(folder: str | Path, *, there: bool = False) -> Path:

@@ -245,7 +245,8 @@ def _curves_text(curves: CurveValues) -> str:
 
 
 def _warned(error: UserError, path: Path) -> None:
-    print(f"warning: {error} It is now {set_aside(path).name}.", file=sys.stderr)
+    why = str(error).removesuffix(f": {MEND}.")
+    print(f"warning: {why}. It is now {set_aside(path).name}, and the run counts as not done.", file=sys.stderr)
 
 
 class Archive:

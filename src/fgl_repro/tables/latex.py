@@ -202,7 +202,9 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
         *compare.fine_tuned(table),
     ]
     told += [rebuilds(spec.datasets), spec.blank]
-    told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * printed
+    told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
+        printed and any(map(reference.of, table.results))
+    )
     told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
     return escaped(" ".join(filter(None, told)))
 

@@ -14,6 +14,7 @@ import pandas as pd
 from fgl_repro.tables import compare, reference
 from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import charts
+from fgl_repro.tables.paired import ENOUGH
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.results import Grid, Stat
 from fgl_repro.tables.verdict import LEVEL
@@ -111,8 +112,13 @@ def markdown(table: Grid) -> str:
     for panel in spec.panels:
         blocks += [f"## {panel.name}: {panel.title}", _averages(table, panel)]
         blocks += [text for at in spec.places for text in _column(table, panel, *at)]
-    tests = f"`fgl-table test {spec.name} --protocol {table.protocol} --add ...` asks whether a row is better than each"
-    blocks += [f"{tests} of the others, seed by seed.", *compare.fine_tuned(table), *filter(None, [spec.blank])]
+    own = [
+        f"{row.method}:{row.variant}" if row.variant else row.method for row in spec.rows if row.id in spec.added_rows
+    ]
+    command = f"`fgl-table test {spec.name} --protocol {table.protocol} --add {','.join(own)}`"
+    tests = f"{command} asks whether a row is better than each of the others, seed by seed"
+    few = f"; it wants {ENOUGH} seeds, and this protocol has {len(spec.seeds)}" if len(spec.seeds) < ENOUGH else ""
+    blocks += [f"{tests}{few}.", *compare.fine_tuned(table), *filter(None, [spec.blank])]
     return "\n\n".join(blocks) + "\n"
 
 

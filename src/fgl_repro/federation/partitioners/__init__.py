@@ -94,7 +94,10 @@ class Partitioner(Option):
                 f"{graph.name} has {graph.num_nodes} {what}, too few for {parts} parts{extra}; "
                 "lower partitioner.clients."
             )
-        assigned, source = self.assign(graph, parts, seed)
+        made = self.assign(graph, parts, seed)
+        if told := _fault(made, graph.num_nodes, parts):
+            raise UserError(f"the partitioner {self.name} {told}: see assign() in docs/adding.md.")
+        assigned, source = made
         if isinstance(assigned, np.ndarray):
             hashed: tuple[np.ndarray, ...] = (assigned.astype("u1" if parts <= 256 else "<u2"),)
             nodes = tuple(np.flatnonzero(assigned == k) for k in range(parts))
@@ -108,6 +111,25 @@ class Partitioner(Option):
                 "lower partitioner.clients or take another partitioner."
             )
         return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)
+
+
+def _fault(made: object, nodes: int, parts: int) -> str:
+    """Tell what is wrong with what a partitioner's ``assign`` has returned; empty if nothing is."""
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], str)):
+        return "returns something other than the parts and, in words, how they were made"
+    assigned = made[0]
+    if isinstance(assigned, np.ndarray):
+        if assigned.dtype.kind not in "iu" or assigned.shape != (nodes,):
+            return f"gives {assigned.dtype} {list(assigned.shape)}, where whole numbers [{nodes}] belong, one a node"
+        low, high = assigned.min(), assigned.max()
+        return "" if low >= 0 and high < parts else f"gives parts {low} to {high}, where there are 0 to {parts - 1}"
+    if not isinstance(assigned, list | tuple) or len(assigned) != parts:
+        return f"gives neither an array, the part of each node, nor a list of {parts} arrays, the nodes of each part"
+    for k, own in enumerate(assigned):
+        whole = isinstance(own, np.ndarray) and own.dtype.kind in "iu" and own.ndim == 1
+        if not whole or (own.size and (own[0] < 0 or own[-1] >= nodes or (np.diff(own) <= 0).any())):
+            return f"gives part {k} something other than ascending numbers of nodes, below {nodes}"
+    return ""
 
 
 def edge_cut(graph: Graph, nodes: Sequence[np.ndarray]) -> int:

@@ -387,9 +387,8 @@ def test_the_page_of_examples_runs(tmp_path: Path, real_graph: Callable[..., Gra
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: fedlog, "), (
-        "it is published"
-    )
+    published = "fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: fedlog, "
+    assert done.stdout.startswith(published)
     assert done.stdout.rstrip().splitlines()[-1].startswith("method=fedmine does not exist: choose from")
     assert len(RecordStore(tmp_path / "results/records").files()) == 6
     assert len(RecordStore(tmp_path / "elsewhere").files()) == 1

@@ -387,8 +387,9 @@ def test_a_run_is_printed_with_its_options(
     train.job(run)
     assert capsys.readouterr().out.startswith("fedpub-paper cora K=3 metis unseen_node fedpub seed=0: recorded in ")
     words = ("method=fedpub", "method.variant=paper", "+protocol.lr=0.1", "partitioner.clients=3", "runtime.threads=1")
-    train.job(run, words=words)
-    assert " metis unseen_node fedpub protocol.lr=0.1 seed=0: recorded in " in capsys.readouterr().out
+    train.job(run, words=(*words, "debug=fast", "dataset=my_cora", "protocol=fedpub"))
+    told = capsys.readouterr().out
+    assert " metis unseen_node fedpub protocol.lr=0.1 debug=fast dataset=my_cora seed=0: recorded in " in told
 
 
 def test_jobs_of_a_sweep_are_counted_from_its_overrides() -> None:

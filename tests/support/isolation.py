@@ -55,6 +55,12 @@ def tampered_graphs(world: World, client: int) -> World:
     return replace(world, graph=replace(world.graph, base=graph))
 
 
+def with_fewer(world: World, client: int, count: int = 3) -> World:
+    """The same world, but one client trains on fewer rows."""
+    own = world.graph.owner[world.train] == client
+    return replace(world, train=world.train[~own | (np.cumsum(own) > count)])
+
+
 class Listener(Ledger):
     """A ledger that keeps every upload as it was sent, by phase, number and field."""
 

@@ -202,7 +202,9 @@ def _check(name: str, options: argparse.Namespace) -> int:
             f"{name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
-    if published is None:
+    if name not in NAMES:
+        print(f"-- {name}: a data set of your own, which is compared with what it was when it was first loaded")
+    elif published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
     print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}{_rebuilt(name)}")
     if unknown:

@@ -194,7 +194,7 @@ class _Rounds(Generic[S]):
         made = self.method.aggregate(self.clients, self.state, upload)
         wait_for(device)
         self.ledger.server_seconds += time.perf_counter() - start
-        if told := _fault(made, self.clients.params):
+        if told := _fault(made, self.clients.trained):
             raise UserError(f"aggregate() of the method {self.method.name} returns {told}.")
         return made
 
@@ -203,7 +203,7 @@ def _fault(made: object, params: Params) -> str:
     """Tell why clients cannot receive what an ``aggregate`` has returned; empty if they can.
 
     Args:
-        params: What clients hold, ``[K, ...]``.
+        params: All that clients train, ``[K, ...]``.
     """
     if not isinstance(made, Message):
         return f"{type(made).__name__} and no Message, such as Weights: what clients receive"

@@ -13,7 +13,8 @@ judged after the server has mixed, what is judged. All clients learn at once; on
 
 Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; its code, too).
 Known differences from its code (PFLlib's too): learning ends after ``most`` epochs, theirs when it has converged. Their
-classifier's tensors are the last linear map's, weight and bias, as here.
+classifier's tensors are the last linear map's, weight and bias, as here, but for the GAT, whose last two are the scores
+of its attention (``tensors=4`` are those of its last layer).
 FedVN, in whose Table 1 it stands, gives none of these numbers; those of the code's defaults stand here.
 """
 
@@ -119,6 +120,7 @@ class FedALA(FedAvg[State]):
         No client's draws depend on how long another one learns.
         """
         fixed = {name: value.detach() for name, value in clients.trained.items()}
+        # torch draws here and NumPy in state(): the two have nothing in common where their names are the same
         dropout = torch_rng(f"fedala/{state.received}", clients.seed, str(clients.views.device))
         optimiser, epoch = Within(state.weights, self.rate), self.epoch(clients, state)
 

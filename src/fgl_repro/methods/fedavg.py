@@ -89,8 +89,8 @@ class FedAvg(Method[S]):
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         if self.secure:
-            *total, shares = state.total(upload)  # type: ignore[attr-defined]
-            return Weights(unflat(torch.tensor(total) / shares, clients.params))
+            total = state.total(upload)  # type: ignore[attr-defined]
+            return Weights(unflat(torch.from_numpy(total[:-1] / total[-1]), clients.params))
         return Weights(average(upload.tensors(), self.share(clients)))
 
     def share(self, clients: Clients) -> Tensor:

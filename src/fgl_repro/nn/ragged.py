@@ -1,7 +1,8 @@
 """Rows of K clients laid end to end, without padding, where every client has as many as its own data say.
 
-``ptr`` is a list of K + 1 positions: client k's rows are ``ptr[k]:ptr[k + 1]``. Nothing a client computes, and no
-random number it draws, depends on how many rows another one has.
+``ptr`` is a list of K + 1 positions: client k's rows are ``ptr[k]:ptr[k + 1]``. Nothing a client computes depends on
+how many rows another one has, and no random number of :class:`Draws` does. Dropout over all clients' rows at once is
+one draw: which of its numbers a client gets hangs on how many rows there are before.
 """
 
 from __future__ import annotations

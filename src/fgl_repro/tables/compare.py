@@ -192,20 +192,25 @@ def markdown(table: Grid) -> str:
         *filter(None, (errors(table), rebuilds(spec.datasets))),
         *fitted(table),
         *fine_tuned(table),
-        "## By method",
-        _method_grid(table),
-        "## By column",
-        "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the same "
-        "method is best.",
-        _column_grid(table),
-        "## By cell",
     ]
+    if printed(table):
+        told = "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the "
+        blocks += ["## By method", _method_grid(table)]
+        blocks += ["## By column", f"{told}same method is best.", _column_grid(table)]
+    else:
+        blocks += ["Nothing is printed of any cell: there is nothing to agree with."]
+    blocks += ["## By cell"]
     found = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for panel in spec.panels:
         blocks += [f"### {panel.name}: {panel.title}", _cell_grid(table, panel, found)]
     if spec.differences:
         blocks += [f"## {difference_head(spec)}", differences(table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def printed(table: Grid) -> bool:
+    """Tell whether there is a printed number of any cell."""
+    return any(reference.of(cell) is not None for cell in table.results)
 
 
 def screen(table: Grid) -> str:

@@ -203,7 +203,7 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     ]
     told += [rebuilds(spec.datasets), spec.blank]
     told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
-        printed and any(map(reference.of, table.results))
+        printed and compare.printed(table)
     )
     told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
     return escaped(" ".join(filter(None, told)))

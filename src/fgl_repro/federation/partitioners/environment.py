@@ -90,7 +90,7 @@ class Environment(Partitioner):
         for each in range(count):
             order = np.flatnonzero(graph.environment == each)
             rng.shuffle(order)
-            queues.append(list(order))
+            queues.append(order)
         if self.mixed and count == 1:
             raise UserError(
                 f"partitioner.mixed={self.mixed} takes graphs of other environments, and {graph.name} has but one: "
@@ -103,12 +103,15 @@ class Environment(Partitioner):
             others = [e for e in range(count) if e != home]
             shares = [len(part) for part in np.array_split(np.arange(foreign), len(others))] if others else []
             wanted = {home: self.graphs - foreign, **dict(zip(others, shares, strict=True))}
+            taken = []
             for each, number in wanted.items():
                 if number > len(queues[each]):
                     raise UserError(
                         f"environment {each} of {graph.name} has no {number} graphs left for client {k}: lower "
                         "partitioner.graphs, partitioner.clients or partitioner.mixed."
                     )
-            own = np.concatenate([[queues[each].pop(0) for _ in range(n)] for each, n in wanted.items() if n])
+                taken.append(queues[each][:number])
+                queues[each] = queues[each][number:]
+            own = np.concatenate(taken)
             drawn.append((rng.permutation(own) if foreign else own).astype(np.int64))
         return drawn

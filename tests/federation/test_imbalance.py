@@ -61,7 +61,7 @@ def test_the_rule_in_exact_arithmetic(counts: list[int], target: int, rate: int)
     assert quotas(np.array([counts]), target, rate).tolist() == [expected(counts, target, rate)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.integers(0, 1), RATES, st.integers(0, 100))
 def test_nothing_but_training_nodes_goes(graph: Graph, target: int, rate: int, seed: int) -> None:
     whole, world = plain(graph, seed), imbalanced(graph, target, rate, seed)
@@ -77,7 +77,7 @@ def test_nothing_but_training_nodes_goes(graph: Graph, target: int, rate: int, s
     assert world.missing == whole.missing
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.integers(0, 1), st.integers(0, 8), st.sampled_from([-1, 1]), st.integers(0, 100))
 def test_smaller_sets_are_subsets(graph: Graph, target: int, size: int, sign: int, seed: int) -> None:
     less, more = (imbalanced(graph, target, sign * rate, seed) for rate in (size, size + 1))
@@ -88,7 +88,7 @@ def test_smaller_sets_are_subsets(graph: Graph, target: int, size: int, sign: in
     assert np.isin(less.train, other.train).all(), "balanced is the same for every target"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.integers(0, 1), RATES, st.integers(0, 6), st.integers(0, 100))
 def test_probes_divide_the_test_nodes(graph: Graph, target: int, rate: int, degree: int, seed: int) -> None:
     world = imbalanced(graph, target, rate, seed, degree)

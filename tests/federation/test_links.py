@@ -32,7 +32,7 @@ def linked_in(graph: Graph | UnionGraph) -> set[tuple[int, int]]:
     return {(int(a), int(b)) for a, b in zip(row, col, strict=True) if a < b}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(graphs, SHARES, SHARES, st.integers(0, 100))
 def test_links_are_held_back_and_nothing_else_changes(graph: Graph, validation: float, test: float, seed: int) -> None:
     plain, world = build_or_skip("plain", graph, "random", 3, seed), held(graph, seed, validation, test)

@@ -168,7 +168,7 @@ def check_new_nodes(world: World, own: list[set[int]], reached: list[set[int]], 
         assert (block != graph.base.adjacency[nodes][:, nodes]).nnz == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 3), st.integers(0, 3), st.integers(0, 100))
 def test_closed_set_invariants(graph: Graph, partitioner: str, clients: int, hops: int, seed: int) -> None:
     world = build_or_skip("closed_set", graph, partitioner, clients, seed, hops=hops)
@@ -192,7 +192,7 @@ def test_closed_set_invariants(graph: Graph, partitioner: str, clients: int, hop
     assert len(np.unique(newcomer.graph.adjacency.nonzero()[0])) == newcomer.graph.num_nodes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 3), st.integers(0, 3), st.integers(0, 100))
 def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops: int, seed: int) -> None:
     world = build_or_skip("open_set", graph, partitioner, clients, seed, hops=hops, crop=0.2)
@@ -210,7 +210,7 @@ def test_open_set_invariants(graph: Graph, partitioner: str, clients: int, hops:
     check_new_nodes(world, own, [walk(graph, nodes, hops, cropped | nodes) for nodes in own], "_reached")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(graphs, st.sampled_from(["metis", "random"]), st.integers(1, 4), st.integers(0, 100))
 def test_plain_invariants(graph: Graph, partitioner: str, clients: int, seed: int) -> None:
     world = build_or_skip("plain", graph, partitioner, clients, seed)

@@ -99,7 +99,7 @@ def test_a_fleets_shared_moments_go_on_to_clients_of_the_same_architecture() -> 
 
 
 @given(SCHEDULES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_adam_is_k_adams_that_may_rest(schedule: list[list[bool]]) -> None:
     """Whatever the pattern of activity, each client's weights are those of its own torch.optim.Adam."""
     follow(
@@ -111,7 +111,7 @@ def test_adam_is_k_adams_that_may_rest(schedule: list[list[bool]]) -> None:
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @given(schedule=SCHEDULES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_sgd_is_k_sgds_that_may_rest(momentum: float, schedule: list[list[bool]]) -> None:
     follow(
         lambda params: StackedSGD(params, 0.1, 0.01, momentum),

@@ -43,7 +43,7 @@ def test_dropout_keeps_the_mean_and_the_rate(p: float) -> None:
 
 
 @given(st.integers(1, 4), st.integers(0, 2**31 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_padding_is_invertible(clients: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     from tests.conftest import stochastic_block_graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,6 +82,11 @@ def induced(adjacency: sp.csr_matrix, nodes: np.ndarray) -> sp.csr_matrix:
     sub = sp.csr_matrix(adjacency[nodes][:, nodes])
     sub.sort_indices()
     return sub
+
+
+def offsets(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where parts of these ``lengths``, laid end to end, begin, and where the last ends; int64 ``[n + 1]``."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def array_hash(*arrays: np.ndarray) -> str:

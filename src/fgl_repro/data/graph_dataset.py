@@ -16,6 +16,7 @@ from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.schema import added
 from fgl_repro.data import graph_checks
 from fgl_repro.data.dataset import Dataset
+from fgl_repro.data.graph import offsets
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.sources.source import Source, features_of, links_of  # OmegaConf evaluates annotations
 
@@ -115,7 +116,7 @@ def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> t
         )
     if (ends < 0).any() or (ends >= np.repeat(sizes.astype(np.int32), counts)).any():
         raise UserError("disjoint_union got links that lead out of their graph: nodes count from 0 in each graph.")
-    ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    ptr = offsets(sizes)
     nodes = int(ptr[-1])
     source, target = (np.repeat(ptr[:-1].astype(np.int32), counts) for _ in range(2))
     source += ends[0]
@@ -126,7 +127,7 @@ def disjoint_union(sizes: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> t
             "disjoint_union got links out of order or twice: sort those of each graph by their first node and then "
             "their second, as numpy.unique does."
         )
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))]).astype(np.int32)
+    indptr = offsets(np.bincount(source, minlength=nodes)).astype(np.int32)
     return ptr, sp.csr_matrix((np.ones(len(target), dtype=np.float32), target, indptr), shape=(nodes, nodes))
 
 

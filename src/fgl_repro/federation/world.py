@@ -10,7 +10,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.graph import Graph, induced
+from fgl_repro.data.graph import Graph, induced, offsets
 
 Average = Literal["pooled", "clients", "nodes"]
 
@@ -43,7 +43,7 @@ class UnionGraph:
     @staticmethod
     def induced(base: Graph, nodes: list[np.ndarray]) -> UnionGraph:
         """Unite the induced subgraphs of ``base`` on each array of (ascending) nodes."""
-        ptr = np.concatenate([[0], np.cumsum([len(n) for n in nodes])]).astype(np.int64)
+        ptr = offsets([len(own) for own in nodes])
         blocks = [induced(base.adjacency, n) for n in nodes]
         adjacency = sp.block_diag(blocks, format="csr", dtype=np.float32)
         return UnionGraph(base, np.concatenate(nodes).astype(np.int64), ptr, sp.csr_matrix(adjacency))
@@ -55,7 +55,7 @@ class UnionGraph:
             which: Numbers of the clients, ascending.
         """
         nodes = np.flatnonzero(np.isin(self.owner, which))
-        ptr = np.concatenate([[0], np.cumsum(np.diff(self.ptr)[which])]).astype(np.int64)
+        ptr = offsets(np.diff(self.ptr)[which])
         return UnionGraph(self.base, self.node[nodes], ptr, induced(self.adjacency, nodes), self.block), nodes
 
     @property

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fgl_repro.core.lazy import stats
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.data.graph import offsets
 from fgl_repro.federation.world import Pairs
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import PRINTED
@@ -47,7 +48,7 @@ class LinkTuning(Stage[Step]):
         self.view = clients.inputs.evaluation_view(np.arange(world.graph.num_nodes))
         links, owner = world.graph.links, world.graph.owner[world.graph.links[0]]
         counts = np.bincount(owner, minlength=clients.count)
-        self.ends = [0, *np.cumsum(counts).tolist()]
+        self.ends = offsets(counts).tolist()
         self.links, self.owner = torch.from_numpy(links).to(device), torch.from_numpy(owner).to(device)
         self.counts = torch.from_numpy(counts).to(device).clamp_min(1)
         ptr = torch.from_numpy(world.graph.ptr).to(device)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from fgl_repro.data.graph import offsets
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.nn.norm import Groups
 from fgl_repro.nn.sparse import SparseOp, csr_tensor
@@ -167,23 +168,18 @@ class Inside:
         features = torch.from_numpy(base.inner[nodes].toarray()).to(device)
         bonds = None if base.bonds is None else one_hot(base.bonds[links], base.bond_fields).to(device)
         targets = None if base.targets is None else base.targets[units]
-        return Inside(ends(sizes), features, ends(degree), to, targets, bonds)
-
-
-def ends(lengths: np.ndarray) -> np.ndarray:
-    """Return 0 and the cumulative sums of ``lengths``, int64."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Inside(offsets(sizes), features, offsets(degree), to, targets, bonds)
 
 
 def spans(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """List ``first[i], first[i] + 1, ...``, as many as ``lengths[i]``, for one i after the other; int64."""
-    shift = np.repeat(first - ends(lengths)[:-1], lengths)
+    shift = np.repeat(first - offsets(lengths)[:-1], lengths)
     return shift + np.arange(len(shift))
 
 
 def one_hot(codes: np.ndarray, widths: tuple[int, ...]) -> Tensor:
     """Turn codes ``[n, B]`` of B categories into ones in a block of columns each, float ``[n, sum of widths]``."""
-    columns = codes.astype(np.int64) + ends(np.array(widths))[:-1]
+    columns = codes.astype(np.int64) + offsets(np.array(widths))[:-1]
     return torch.zeros(len(codes), sum(widths)).scatter_(1, torch.from_numpy(columns), 1.0)
 
 
@@ -199,28 +195,28 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
     inside = views.once(graph, "inside", lambda: Inside.of(graph, device))
     first = inside.ptr[rows]
     sizes = inside.ptr[rows + 1] - first
-    nodes, place = spans(first, sizes), ends(sizes)
+    nodes, place = spans(first, sizes), offsets(sizes)
     degree = (inside.start[nodes + 1] - inside.start[nodes]).astype(np.int64)
     taken = spans(inside.start[nodes], degree)
     start = np.repeat(place[:-1], sizes)
     to = inside.to[taken] + np.repeat(start, degree)
-    adjacency = csr_tensor(matrix(ends(degree), to, len(nodes)), device)
+    adjacency = csr_tensor(matrix(offsets(degree), to, len(nodes)), device)
     padded, owner = Padded.of(rows, graph), graph.owner[rows]
     row = np.repeat(np.arange(len(rows)), sizes)
     slot = np.repeat(padded.slot, sizes)
     ones = np.ones(len(nodes), np.float32)
     readout = sp.csr_matrix((ones, (slot, np.arange(len(nodes)))), shape=(padded.size, len(nodes)))
     held = np.bincount(owner, minlength=graph.num_clients)
-    batch = (np.arange(len(rows)) - np.repeat(ends(held)[:-1], held)) // (together or len(rows) + 1)
+    batch = (np.arange(len(rows)) - np.repeat(offsets(held)[:-1], held)) // (together or len(rows) + 1)
     _, begins = np.unique(np.stack([owner, batch]), axis=1, return_index=True)
     bonds = None
     if inside.bonds is not None:
         codes = inside.bonds[torch.from_numpy(taken).to(device)]
         pick, collect = (
             matrix(np.arange(len(to) + 1), to, len(nodes)),
-            matrix(ends(degree), np.arange(len(to)), len(to)),
+            matrix(offsets(degree), np.arange(len(to)), len(to)),
         )
-        of_owner = ends(np.bincount(owner[row], degree, graph.num_clients))
+        of_owner = offsets(np.bincount(owner[row], degree, graph.num_clients))
         bonds = Bonds(codes, of_owner.tolist(), SparseOp.of(pick, device), SparseOp.of(collect, device))
     tensors: dict[str, Any] = dict(padded.tensors(graph, device))
     return GraphsView(
@@ -231,8 +227,8 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
         features=inside.features.index_select(0, torch.from_numpy(nodes).to(device)),
         links=SparseOp(adjacency, adjacency, ones=True),
         inside=torch.from_numpy(np.maximum(padded.scatter(sizes), 1).astype(np.float32)).to(device),
-        ptr=ends(np.bincount(owner, sizes, graph.num_clients)).tolist(),
-        row_ptr=ends(held).tolist(),
+        ptr=offsets(np.bincount(owner, sizes, graph.num_clients)).tolist(),
+        row_ptr=offsets(held).tolist(),
         sizes=sizes,
         groups=Groups.of(np.add.reduceat(sizes, begins), owner[begins], device),
         batches=Groups.of(np.diff([*begins, len(rows)]), owner[begins], device),

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from fgl_repro.data.graph import offsets
 from fgl_repro.nn.sparse import csr_tensor, sums
 
 EPSILON = 1e-5
@@ -38,7 +39,7 @@ class Groups:
     @staticmethod
     def of(sizes: np.ndarray, client: np.ndarray, device: torch.device) -> Groups:
         """Make groups of so many rows, int64 ``[G]``, each of which is a client's, int64 ``[G]``."""
-        ptr, rows = np.concatenate([[0], np.cumsum(sizes)]), int(sizes.sum())
+        ptr, rows = offsets(sizes), int(sizes.sum())
         total = sp.csr_matrix((np.ones(rows, np.float32), np.arange(rows), ptr), shape=(len(sizes), rows))
         member = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
         count = torch.from_numpy(np.maximum(sizes, 1).astype(np.float32)).unsqueeze(1).to(device)

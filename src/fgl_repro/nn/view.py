@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgl_repro.data.graph import offsets
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
 
@@ -46,7 +47,7 @@ class Padded:
     def of(nodes: np.ndarray, graph: UnionGraph) -> Padded:
         owner = graph.owner[nodes]
         counts = np.bincount(owner, minlength=graph.num_clients)
-        start = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        start = offsets(counts)[:-1]
         width = max(int(counts.max(initial=0)), 1)
         return Padded(nodes, owner * width + np.arange(len(nodes)) - start[owner], graph.num_clients, width)
 
@@ -68,7 +69,7 @@ class Padded:
 
     def spread(self, matrix: sp.csr_matrix) -> sp.csr_matrix:
         """Spread ``matrix`` ``[n, m]`` with rows at these slots and empty elsewhere."""
-        indptr = np.concatenate([[0], np.cumsum(self.scatter(np.diff(matrix.indptr)))])
+        indptr = offsets(self.scatter(np.diff(matrix.indptr)))
         return sp.csr_matrix((matrix.data, matrix.indices, indptr), shape=(self.size, matrix.shape[1]))
 
     def place(self, matrix: sp.csr_matrix, columns: Padded) -> sp.csr_matrix:

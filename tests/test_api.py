@@ -114,7 +114,7 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     assert len(found) == 8
     assert repr(found).startswith("8 runs finished, 16 failed\n")
     assert len(repr(found).splitlines()) == 11
-    assert repr(found).splitlines()[1:3] != repr(found).splitlines()[2:4], "runs are told from each other"
+    assert len({" ".join(line.split()[1:]) for line in repr(found).splitlines()[2:10]}) == 8, "runs are told apart"
     assert re.search("First failure: (local|fedpub)-paper cora K=3 closed_set seed=13: ValueError: thirt", repr(found))
     assert "First failure: " in found._repr_html_()
     assert "8 runs finished, 16 failed" in found._repr_html_()
@@ -170,6 +170,25 @@ def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.Monk
     assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again, once, and seed 0 is one"
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_forced_runs_that_diverge_are_told_though_older_records_stand(
+    fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    again = {"protocol": "fedlog_tuned", "seed": [0], "jobs": jobs, **PLACE, "overrides": {"runtime.force": True}}
+    assert not fgl_repro.sweep("local", **again).failed
+    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
+    assert len(fgl_repro.sweep("local", **again).failed) == 1
+
+
+def test_a_candidate_that_leaves_no_note_is_told_for_each_run(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordStore, "claim", full)
+    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[1, 2], **PLACE)
+    assert [name for name, _ in found.failed] == [f"local-paper cora K=3 closed_set seed={seed}" for seed in (1, 2)]
+
+
 def test_a_forced_run_that_was_a_candidate_is_done_once(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_LOG", "log")
     fgl_repro.run("local", protocol="fedlog_tuned", seed=0, **PLACE, overrides={"runtime.force": True})
@@ -180,7 +199,7 @@ def test_damaged_records_are_not_passed_over_in_silence(fake: None) -> None:
     found = fgl_repro.sweep("local", seed=[0, 1], **PLACE)
     path = RecordStore(PLACE["records"]).path(found[0].key)
     path.write_text(path.read_text()[:100])
-    with pytest.warns(UserWarning, match="1 damaged records in records are passed over: 'fgl-table check' names them"):
+    with pytest.warns(UserWarning, match="1 of 2 records in records could not be read: 'fgl-table check' says why"):
         assert set(fgl_repro.records(**PLACE)["key"]) == {found[1].key}
 
 

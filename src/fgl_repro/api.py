@@ -26,6 +26,7 @@ from fgl_repro.runs.folders import RunFolders, default_records, default_results,
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import PREFIX
 from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
@@ -155,9 +156,10 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
     """
     folders = _folders(records, results, there=True)
     store = folders.store
+    files = {path.stem for path in store.files()}
     found = {record.key: (record, LOCAL) for record in store.all(strict=False)}
-    if (damaged := len(store.files()) - len(found)) > 0:
-        told = f"{damaged} damaged records in {store.folder} are passed over: 'fgl-table check' names them."
+    if unread := files - {key[:PREFIX] for key in found}:
+        told = f"{len(unread)} of {len(files)} records in {store.folder} could not be read: 'fgl-table check' says why."
         warnings.warn(told, stacklevel=2)
     for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}

@@ -197,7 +197,8 @@ def test_a_protocol_that_calls_itself_otherwise_is_one_sentence(shell: Shell, tm
     path.parent.mkdir(parents=True)
     path.write_text("defaults: [fedlog, _self_]\nrounds: 5\n")
     told = shell.refused("--config-dir", str(tmp_path / "own"), "protocol=quick")
-    assert f"the protocol {path} calls itself fedlog: write `name: quick` there." in told
+    assert f"the protocol {path} does not say its name: write `name: quick` there." in told
+    assert shell("--cfg", "job", "protocol.name=mine").returncode == 0
 
 
 @pytest.mark.parametrize(

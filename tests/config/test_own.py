@@ -96,11 +96,11 @@ def test_a_class_that_no_configuration_can_hold_is_refused_at_once() -> None:
 
     class Bare(FedAvg):
         name: ClassVar[str] = "bare"
-        factor: float = 0.5
+        variant: str = "paper"
 
     with pytest.raises(UserError, match="Bad has a field that no configuration can hold"):
         announce(Bad)
-    with pytest.raises(UserError, match=r"Bare has fields \(factor\) that are none: write @dataclass above it"):
+    with pytest.raises(UserError, match="Bare is no dataclass, and nobody can set variant: write @dataclass above it"):
         announce(Bare)
     assert {"bad", "bare"}.isdisjoint(registry.options("method"))
 
@@ -111,7 +111,7 @@ def test_a_protocol_that_calls_itself_otherwise_is_refused(tmp_path: Path) -> No
     path = tmp_path / "protocol" / "quick.yaml"
     path.write_text("defaults: [fedlog, _self_]\nrounds: 5\n")
     search(tmp_path)
-    with pytest.raises(UserError, match=r"quick\.yaml calls itself fedlog: write `name: quick` there"):
+    with pytest.raises(UserError, match=r"quick\.yaml does not say its name: write `name: quick` there"):
         build(protocol="quick")
     path.write_text("defaults: [fedlog, _self_]\nname: quick\nrounds: 5\n")
     compose.forget()

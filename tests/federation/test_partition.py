@@ -235,6 +235,7 @@ def test_messages_name_the_fix(name: str, parts: int, message: str) -> None:
         ),
         (([np.arange(2), np.arange(2), np.arange(4, 9)], "own"), "gives part 2 something other than ascending numbers"),
         (([np.arange(2), np.arange(2), np.array([4, 3])], "own"), "gives part 2 something other than ascending"),
+        (([np.arange(2), np.arange(2), np.array([4, 3], np.uint64)], "own"), "gives part 2 something other"),
         (np.arange(6) % 3, "returns something other than the parts and, in words, how they were made"),
     ],
 )
@@ -249,6 +250,12 @@ def test_what_an_own_partitioner_gets_wrong_is_told(made: Any, told: str) -> Non
 
     with pytest.raises(UserError, match=f"the partitioner own {told}"):
         Own(3).divide(ring(6), 3, seed=0)
+
+
+def test_an_empty_part_of_an_own_partitioner_is_told_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dirichlet, "assign", lambda *_: ([np.arange(3), np.arange(3, 6), np.array([])], "own"))
+    with pytest.raises(UserError, match="own left part 2 of 3 of toy empty; lower"):
+        Dirichlet(3).divide(ring(6), 3, seed=0)
 
 
 def test_a_message_tells_of_the_part_that_a_new_client_has() -> None:

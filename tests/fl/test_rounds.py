@@ -86,8 +86,7 @@ def test_of_equally_good_rounds_the_later_is_the_best(world: World, monkeypatch:
     [
         (lambda sent: None, "returns NoneType and no Message, such as Weights"),
         (lambda sent: sent, "returns dict and no Message"),
-        (lambda sent: Weights(sent | {"W9": sent["W1"]}), "returns weights called W9, which clients do not have"),
-        (lambda sent: Weights({"W1": sent["W1"][0]}), r"returns W1 of shape \[\d+, \d+\], where clients"),
+        (lambda sent: Weights({"W1": sent["W1"][0]}), r"returns W1 of shape \[\d+, \d+\]: give \[3, \d+, \d+\]"),
     ],
 )
 def test_what_an_own_aggregation_gets_wrong_is_told(world: World, made: Callable[[Params], Any], told: str) -> None:
@@ -100,6 +99,21 @@ def test_what_an_own_aggregation_gets_wrong_is_told(world: World, made: Callable
     config = make_config("fedavg", "release")
     with pytest.raises(UserError, match=rf"aggregate\(\) of the method fedavg {told}"):
         train(Own(), make_clients(world, config), 2, 1)
+
+
+def test_weights_that_nobody_has_are_told_and_one_row_is_for_all(world: World) -> None:
+    clients = make_clients(world, make_config("fedavg", "release"))
+    with pytest.raises(UserError, match="clients have no weights called W9: theirs are W1, "):
+        clients.load({"W9": clients.params["W1"]})
+
+    class Mean(FedAvg[None]):
+        def aggregate(self, clients: Clients, state: None, upload: Message) -> Message:
+            return Weights({name: value.mean(0, keepdim=True) for name, value in upload.tensors().items()})
+
+    ours, plain = (
+        train(method, make_clients(world, make_config("fedavg", "release")), 2, 1) for method in (Mean(), FedAvg())
+    )
+    torch.testing.assert_close(ours.last["W1"], plain.last["W1"])
 
 
 def test_a_loss_that_is_no_number_ends_the_run(world: World) -> None:

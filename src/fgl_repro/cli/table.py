@@ -70,8 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help, description=help)
         folder(sub, "--records", default_records(), "run records", written=name in ("run", "unpack"))
         published = RESULTS if name == "publish" else default_results()
-        help_results = "what is published (default: results, or where there is none, that beside the code)"
-        folder(sub, "--results", published, help_results, written=name == "publish")
+        folder(sub, "--results", published, f"what is published (default: {published})", written=name == "publish")
         folder(sub, "--config-dir", None, "a folder of your own yamls: method/, table/, ...")
         sub.set_defaults(command=command)
         return sub

@@ -23,7 +23,7 @@ from yaml import YAMLError
 from fgl_repro.cli import MISTAKE, exit_status
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
-from fgl_repro.config.refused import misnamed, of_yaml
+from fgl_repro.config.refused import check_name, of_yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
@@ -89,8 +89,7 @@ def _hydra_main(cfg: DictConfig) -> float:
     slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
-        if (protocol := hydra_config.runtime.choices["protocol"]) != config.protocol.name:
-            raise UserError(misnamed(protocol, config.protocol.name))
+        check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
         live = not multirun or config.logger.live_in_sweeps
         return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
     except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception

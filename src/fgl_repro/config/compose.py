@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException, ValidationError
 
 from fgl_repro.config import parts
-from fgl_repro.config.refused import in_a_sentence, misnamed, no_schema, schemas, unknown_option, wrong_value
+from fgl_repro.config.refused import check_name, in_a_sentence, no_schema, schemas, unknown_option, wrong_value
 from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
 from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
 from fgl_repro.core.errors import UserError
@@ -286,8 +286,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     if clients is not None:
         known["partitioner"] = known["partitioner"].with_value("clients", clients)
     made = parts.together(known)
-    if (protocol := chosen.get("protocol", made["protocol"].name)) != made["protocol"].name:
-        raise UserError(misnamed(protocol, made["protocol"].name))
+    check_name(chosen.get("protocol", ""))
     if isinstance(made["model"], Auto):
         made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)
     return Config(**made, seed=_node("", "").seed)

@@ -78,9 +78,15 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
     return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}."
 
 
-def misnamed(option: str, name: str) -> str:
-    """Write the sentence for a protocol that its records would call by another one's name."""
-    return f"the protocol {_file(f'protocol/{option}')} calls itself {name}: write `name: {option}` there."
+def check_name(protocol: str) -> None:
+    """Refuse a protocol whose yaml does not say its name: its records would be another one's.
+
+    Raises:
+        UserError: It does not.
+    """
+    path = _file(f"protocol/{protocol}")
+    if isinstance(path, Path) and (read_yaml(path, "protocol") or {}).get("name") != protocol:
+        raise UserError(f"the protocol {path} does not say its name: write `name: {protocol}` there.")
 
 
 def wrong_value(key: str, value: Any, error: BaseException) -> str:

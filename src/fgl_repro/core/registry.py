@@ -6,7 +6,6 @@ axis' package here, or in any installed package with an entry point of that axis
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -72,7 +71,7 @@ def announce(item: type[Any]) -> None:
     if axis not in PACKAGES or not _is_option(item, axis):
         what = getattr(item, "__name__", item)
         raise UserError(f"{what} is no class of an axis with a name of its own: see docs/adding.md.")
-    if told := _fault(item):
+    if told := _lost_fields(item) or _fault(item):
         raise UserError(f"{item.__name__} {told}: see docs/adding.md.")
     if options(axis).get(item.name, item) is not item and (axis, item.name) not in _announced:
         raise UserError(f"{axis} {item.name} exists already: give {item.__name__} another name.")
@@ -90,15 +89,20 @@ def _is_option(item: object, axis: str) -> bool:
 
 def _fault(item: type[Any]) -> str:
     """Tell why no configuration can hold a class; empty if one can. It would break the runs of all others, too."""
-    hints = vars(item).get("__annotations__", {})
-    lost = [name for name, hint in hints.items() if "ClassVar" not in str(hint)]
-    if not is_dataclass(item) or not set(lost) <= {f.name for f in fields(item)}:
-        return f"has fields ({', '.join(lost)}) that are none: write @dataclass above it"
     try:
         OmegaConf.structured(item)
-    except OmegaConfBaseException as error:
-        return f"has a field that no configuration can hold ({str(error).splitlines()[0]})"
+    except (OmegaConfBaseException, NameError, TypeError) as error:
+        return f"has a field that no configuration can hold ({str(error).partition(chr(10))[0]})"
     return ""
+
+
+def _lost_fields(item: type[Any]) -> str:
+    """Tell that a class has annotated what looks like fields, and is no dataclass, so that nobody can set them."""
+    hints = vars(item).get("__annotations__", {})
+    lost = [name for name, hint in hints.items() if not name.startswith("_") and "ClassVar" not in str(hint)]
+    if not lost or "__dataclass_fields__" in vars(item):
+        return ""
+    return f"is no dataclass, and nobody can set {', '.join(lost)}: write @dataclass above it, or ClassVar at constants"
 
 
 def option(axis: str, name: str) -> type[Any]:

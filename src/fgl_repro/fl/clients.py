@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.inputs import Inputs, draws_of
@@ -98,9 +99,15 @@ class Clients:
         """Give an optimiser, kept or new as the protocol says, over a ``part`` of what is trained.
 
         It is for methods whose parts step in turn, all clients at once and each with moments of its own.
+
+        Raises:
+            UserError: Clients have different architectures, or share one optimiser.
         """
-        assert self.model.kinds == 1, "clients of a fleet have tensors of their own"
-        assert self.protocol.moments != "shared", "one optimiser is passed on"
+        if self.model.kinds > 1 or self.protocol.moments == "shared":
+            raise UserError(
+                "a method whose parts step in turn is for clients of one architecture with optimisers of their own: "
+                "its class says own_optimisers = True, and fleets = False."
+            )
         if self.protocol.moments == "each_round":
             return stacked(params, self.protocol)
         if part not in self._parts:
@@ -201,8 +208,14 @@ class Clients:
 
     @torch.no_grad()
     def load(self, weights: Params) -> None:
-        """Overwrite the named weights in place; the optimiser's moments stay with the clients."""
+        """Overwrite the named weights in place; the optimiser's moments stay with the clients.
+
+        Raises:
+            UserError: Clients have no weights of that name.
+        """
         for name, value in weights.items():
+            if name not in self.params:
+                raise UserError(f"clients have no weights called {name}: theirs are {', '.join(self.params)}.")
             self.params[name].copy_(value)
 
 

@@ -208,11 +208,9 @@ def _fault(made: object, params: Params) -> str:
     if not isinstance(made, Message):
         return f"{type(made).__name__} and no Message, such as Weights: what clients receive"
     for name, value in made.tensors().items():
-        if name not in params:
-            return f"weights called {name}, which clients do not have: theirs are {', '.join(params)}"
-        if value.shape != params[name].shape:
-            shapes = [list(each.shape) for each in (value, params[name])]
-            return f"{name} of shape {shapes[0]}, where clients, the first axis, have {shapes[1]}"
+        own = params.get(name, value)
+        if value.shape[1:] != own.shape[1:] or len(value) not in (1, len(own)):
+            return f"{name} of shape {list(value.shape)}: give {list(own.shape)}, the clients on the first axis"
     return ""
 
 

@@ -53,5 +53,7 @@ def base(clients: Clients) -> Params:
     last = tuple(str(layer) for layer in range(depth - heads + 1, depth + 1))
     shared = {name: value for name, value in clients.params.items() if not name.endswith(last)}
     if not shared:
-        raise UserError("all weights of this model are the classifier's, and none are left to share: choose another.")
+        raise UserError(
+            "all weights of this model are the classifier's, none are left to share: choose another model=."
+        )
     return shared

@@ -110,7 +110,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         """Tell how many runs there are, what each came to, and why the first that failed did."""
-        numbers = [str(self._numbers)] if self.runs else []
+        numbers = [self._numbers.to_string(max_rows=60)] if self.runs else []
         return "\n".join([self._told, *numbers, *self._failure])
 
     def _repr_html_(self) -> str:

@@ -6,10 +6,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import replace
-from functools import partial
 
-from fgl_repro.config import AXES, Config, key_of, override, science
+from fgl_repro.config import AXES, Config, key_of, science
 from fgl_repro.core.errors import DivergenceError, UserError, sentence
 from fgl_repro.runs import tuning
 from fgl_repro.runs.attempt import EXECUTE, attempt
@@ -55,11 +53,9 @@ def obtain(
 def tune(config: Config, known: Callable[[], Source], compute: Callable[[Config], object]) -> tuning.Choice:
     """Compute the tuning candidates of a run that may be missing, and choose; without tuning it is chosen itself.
 
-    A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again, and what was
-    forced as a candidate is not forced once more where it is chosen.
+    A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again.
     """
-    candidates = tuning.choices(config)
-    for candidate in candidates:
+    for candidate in tuning.choices(config):
         if _untried(candidate.config, known()):
             try:
                 compute(candidate.config)
@@ -67,8 +63,6 @@ def tune(config: Config, known: Callable[[], Source], compute: Callable[[Config]
                 print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
     chosen = tuning.chosen(config, known())
     assert chosen is not None
-    if key_of(chosen.config) in {key_of(candidate.config) for candidate in candidates}:
-        return replace(chosen, config=override(chosen.config, {"runtime.force": False}))
     return chosen
 
 
@@ -76,49 +70,63 @@ def obtain_tuned(config: Config, folders: RunFolders) -> None:
     """Compute in this process what is missing of a run: tuning candidates, then what validation chooses of them.
 
     Raises:
-        UserError: It is being computed elsewhere, or it failed.
+        BusyError: It is being computed elsewhere.
+        UserError: It failed.
     """
-    compute = partial(_compute, folders=folders)
+    compute = _Computing(folders)
     compute(tune(config, lambda: folders.done, compute).config)
 
 
-def _compute(config: Config, folders: RunFolders) -> None:
-    if is_missing(config, folders.done):
-        obtain(config, folders.store, live=False)
+class _Computing:
+    """Runs that are computed in this process, each once, however often it is asked for or forced."""
+
+    def __init__(self, folders: RunFolders) -> None:
+        self.folders = folders
+        self._ended: dict[tuple[str, str], DivergenceError | None] = {}
+
+    def __call__(self, config: Config) -> None:
+        run = key_of(config), config.runtime.curves
+        if run not in self._ended:
+            if not is_missing(config, self.folders.done):
+                return
+            try:
+                obtain(config, self.folders.store, live=False)
+                self._ended[run] = None
+            except DivergenceError as error:
+                self._ended[run] = error
+        if (lost := self._ended[run]) is not None:
+            raise lost
 
 
 def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
     """Do what is missing of many runs, here or in several worker processes; returns what failed, and why.
 
-    Each is done once, a candidate of many seeds, too. What another process computes is waited for.
+    A candidate of many seeds is done once. What another process computes is waited for.
 
     Raises:
         UserError: Worker processes cannot do them, or there would be none.
     """
     if not hasattr(jobs, "__index__") or jobs < 1:
         raise UserError(f"jobs={jobs!r} does nothing: give a whole number, at least 1.")
-    if jobs > 1:
-        _importable(configs)
-    compute = partial(_in_processes, jobs=jobs) if jobs > 1 else _here
+    if jobs == 1:
+        return _here(configs, folders)
+    _importable(configs)
     known, candidates = folders.done, [each for config in configs for each in tuning.candidates(config)]
     untried = {key_of(config): config for config in candidates if _untried(config, known)}
-    failed = compute(untried.values(), folders=folders)
-    if not any(_has_failed(config, folders.store) for config in untried.values()):
+    failed = _in_processes(untried.values(), jobs, folders)
+    store = folders.store
+    notes = {key: note for key in untried if (note := store.load_failed(key)) is not None}
+    if len(failed) <= sum(note.status == DIVERGED for note in notes.values()):
         failed = []  # what diverged has lost
+    done = {key for key in untried if key not in notes and store.path(key).exists()}
     chosen = [each for config in configs if (each := tuning.choose(config, folders.done)) is not None]
-    left = {key: config for config in chosen if (key := key_of(config)) not in untried or not config.runtime.force}
-    return failed + compute(left.values(), folders=folders)
+    left = [config for config in chosen if not (config.runtime.force and key_of(config) in done)]
+    return failed + _in_processes(left, jobs, folders)
 
 
 def _untried(candidate: Config, known: Source) -> bool:
     """Tell whether a candidate may have to be computed: it has not diverged yet, or it is forced."""
     return candidate.runtime.force or not tuning.diverged(key_of(candidate), known)
-
-
-def _has_failed(candidate: Config, store: RecordStore) -> bool:
-    """Tell whether the last attempt at a candidate failed and did not diverge, whatever an older record says."""
-    note = store.load_failed(key_of(candidate))
-    return note is not None and note.status != DIVERGED
 
 
 def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
@@ -128,15 +136,16 @@ def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -
 
 def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, str]]:
     """Do runs one by one in this process; those that another one computes are looked at again when others are done."""
-    queue, failed, waited = deque(configs), list[tuple[str, str]](), set[str]()
+    compute, queue = _Computing(folders), deque(configs)
+    failed, waited = list[tuple[str, str]](), set[str]()
     while queue:
         config = queue.popleft()
         try:
-            _compute(config, folders)
+            compute(tune(config, lambda: folders.done, compute).config)
         except BusyError as error:
-            if (key := key_of(config)) not in waited:
-                print(f"waiting: {sentence(error)}", file=sys.stderr)
-            waited.add(key)
+            if (told := sentence(error)) not in waited:
+                print(f"waiting: {told}", file=sys.stderr)
+            waited.add(told)
             queue.append(config)
             time.sleep(POLL)
         except Exception as error:  # which left its traceback in a .failed.json

@@ -119,17 +119,22 @@ def _fault(made: object, nodes: int, parts: int) -> str:
         return "returns something other than the parts and, in words, how they were made"
     assigned = made[0]
     if isinstance(assigned, np.ndarray):
-        if assigned.dtype.kind not in "iu" or assigned.shape != (nodes,):
+        if assigned.dtype.kind not in "iub" or assigned.shape != (nodes,):
             return f"gives {assigned.dtype} {list(assigned.shape)}, where whole numbers [{nodes}] belong, one a node"
-        low, high = assigned.min(), assigned.max()
+        low, high = int(assigned.min()), int(assigned.max())
         return "" if low >= 0 and high < parts else f"gives parts {low} to {high}, where there are 0 to {parts - 1}"
     if not isinstance(assigned, list | tuple) or len(assigned) != parts:
         return f"gives neither an array, the part of each node, nor a list of {parts} arrays, the nodes of each part"
     for k, own in enumerate(assigned):
-        whole = isinstance(own, np.ndarray) and own.dtype.kind in "iu" and own.ndim == 1
-        if not whole or (own.size and (own[0] < 0 or own[-1] >= nodes or (np.diff(own) <= 0).any())):
+        if not isinstance(own, np.ndarray) or own.ndim != 1:
+            return f"gives part {k} something other than an array of nodes"
+        if own.size and not (own.dtype.kind in "iu" and _ascending(own.astype(np.int64), nodes)):
             return f"gives part {k} something other than ascending numbers of nodes, below {nodes}"
     return ""
+
+
+def _ascending(own: np.ndarray, nodes: int) -> bool:
+    return bool(own[0] >= 0 and own[-1] < nodes and (np.diff(own) > 0).all())
 
 
 def edge_cut(graph: Graph, nodes: Sequence[np.ndarray]) -> int:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +123,17 @@ def toy_graph() -> Graph:
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of sweeps are made up, see ``support.fake_run``."""
     monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "support.fake_run:execute"})
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs from Python are made up, in a folder where nothing has run yet."""
+    from fgl_repro.runs import obtain
+    from support.sweeps import PLACE
+
+    monkeypatch.chdir(tmp_path)
+    for folder in PLACE.values():
+        Path(folder).mkdir()
+    execute = "support.fake_run:execute"
+    monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute=execute))
+    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": execute})

@@ -18,36 +18,26 @@ import pandas as pd
 import pytest
 
 import fgl_repro
-from fgl_repro.config import build, key_of
+from fgl_repro.config import key_of
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs import frames, obtain, packed
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import RecordStore
 from support import helpers
-from support.sweeps import lines
+from support.sweeps import PLACE, lines
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, SRC = ROOT / "docs" / "notebook.md", ROOT / "src"
-FAKE = "support.fake_run:execute"
-PLACE = {"records": "records", "results": "published"}
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are made up, in a folder where nothing has run yet."""
-    monkeypatch.chdir(tmp_path)
-    for folder in PLACE.values():
-        Path(folder).mkdir()
-    monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute=FAKE))
-    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": FAKE})
 
 
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obtain, "obtain", partial(obtain.obtain, execute="nowhere:nothing"))
 
 
-def test_a_run_is_computed_once_under_the_key_of_the_command_line(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_computed_once_under_the_key_of_the_command_line(
+    made_up: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FGL_RECORDS", "records")
     made = fgl_repro.run("fedpub:paper", "cora", 5, 1, results="published")
     config = helpers.config(method="fedpub", clients=5, seed=1, overrides={"method.variant": "paper"})
@@ -64,12 +54,12 @@ def test_a_run_is_computed_once_under_the_key_of_the_command_line(fake: None, mo
         fgl_repro.run("fedpub:paper", "cora", 5, 1, **PLACE, overrides={"runtime.force": True})
 
 
-def test_a_run_without_all_curves_is_done_again_where_they_are_asked_for(fake: None) -> None:
+def test_a_run_without_all_curves_is_done_again_where_they_are_asked_for(made_up: None) -> None:
     assert "seen_graph" not in fgl_repro.run(**PLACE).curves
     assert fgl_repro.run(**PLACE, curves="all").curves["seen_graph"].tolist() == [0.5, 0.9]
 
 
-def test_published_runs_are_found_unless_fresh(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_runs_are_found_unless_fresh(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
     found = fgl_repro.sweep("local", seed=range(3), **PLACE)
     packed.pack([run.record for run in found], Path("published/fedlog/runs.csv"))
     for path in Path("records").iterdir():  # a fresh clone
@@ -84,7 +74,7 @@ def test_published_runs_are_found_unless_fresh(fake: None, monkeypatch: pytest.M
     assert fgl_repro.find(found[1].key[:12], **PLACE).source == "fedlog"
 
 
-def test_a_run_is_found_by_the_rule_of_the_command_line(fake: None) -> None:
+def test_a_run_is_found_by_the_rule_of_the_command_line(made_up: None) -> None:
     rates = [0.01 * number for number in range(1, 18)]  # of 17 keys two begin alike
     there = fgl_repro.sweep("local", overrides={"protocol.lr": rates}, **{**PLACE, "records": "theirs"})
     first = Counter(run.key[0] for run in there).most_common(1)[0][0]
@@ -102,7 +92,7 @@ def test_a_run_is_found_by_the_rule_of_the_command_line(fake: None) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: int) -> None:
+def test_a_sweep_does_every_combination_and_says_what_failed(made_up: None, jobs: int) -> None:
     found = fgl_repro.sweep(
         ["local", "fedpub:paper"],
         clients=(3, 5),
@@ -128,7 +118,7 @@ def test_a_sweep_does_every_combination_and_says_what_failed(fake: None, jobs: i
     assert told["fedpub-paper cora K=5 closed_set seed=15"] == "no data: set FGL_DATA."
 
 
-def test_numbers_may_be_numpys(fake: None) -> None:
+def test_numbers_may_be_numpys(made_up: None) -> None:
     lr = {"protocol.lr": np.float64(0.1)}
     runs = [fgl_repro.run("local", seed=seed, clients=np.int64(3), overrides=lr, **PLACE) for seed in np.arange(2)]
     swept = fgl_repro.sweep("local", seed=np.arange(2), clients=3, overrides={"protocol.lr": 0.1}, **PLACE)
@@ -138,7 +128,7 @@ def test_numbers_may_be_numpys(fake: None) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_force_computes_again_what_is_there(fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+def test_force_computes_again_what_is_there(made_up: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     forced = {"overrides": {"runtime.force": True}, "jobs": jobs, **PLACE}
     recorded = fgl_repro.sweep("local", seed=range(2), **PLACE)
     packed.pack([fgl_repro.run("local", seed=2, **{**PLACE, "records": "theirs"}).record], Path("published/a/runs.csv"))
@@ -149,92 +139,12 @@ def test_force_computes_again_what_is_there(fake: None, monkeypatch: pytest.Monk
     assert [run.key for run in found][:2] == [run.key for run in recorded]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_candidates_run_first_where_the_protocol_tunes(fake: None, jobs: int) -> None:
-    [found] = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
-    assert found.record.config["seed"] == 2
-    assert len(RecordStore("records").files()) == 5
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_candidate_that_diverges_has_lost(fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
-    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
-    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
-    assert [run.record.config["protocol"]["lr"] for run in found] == [0.003]
-    assert not found.failed
-    monkeypatch.setenv("FAKE_LOG", "log")
-    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)) == 1
-    assert not Path("log").exists(), "that it diverges is known"
-    forced = {**PLACE, "overrides": {"runtime.force": True}}
-    assert len(fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[0, 2], jobs=jobs, **forced)) == 2
-    assert len(lines(Path("log"), "start")) == 5, "a forced run tries all candidates again, once, and seed 0 is one"
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_forced_runs_that_diverge_are_told_though_older_records_stand(
-    fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int
-) -> None:
-    again = {"protocol": "fedlog_tuned", "seed": [0], "jobs": jobs, **PLACE, "overrides": {"runtime.force": True}}
-    assert not fgl_repro.sweep("local", **again).failed
-    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
-    assert len(fgl_repro.sweep("local", **again).failed) == 1
-
-
-def test_a_candidate_that_leaves_no_note_is_told_for_each_run(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(RecordStore, "claim", full)
-    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[1, 2], **PLACE)
-    assert [name for name, _ in found.failed] == [f"local-paper cora K=3 closed_set seed={seed}" for seed in (1, 2)]
-
-
-def test_a_forced_run_that_was_a_candidate_is_done_once(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_LOG", "log")
-    fgl_repro.run("local", protocol="fedlog_tuned", seed=0, **PLACE, overrides={"runtime.force": True})
-    assert len(lines(Path("log"), "start")) == 4
-
-
-def test_damaged_records_are_not_passed_over_in_silence(fake: None) -> None:
+def test_damaged_records_are_not_passed_over_in_silence(made_up: None) -> None:
     found = fgl_repro.sweep("local", seed=[0, 1], **PLACE)
     path = RecordStore(PLACE["records"]).path(found[0].key)
     path.write_text(path.read_text()[:100])
     with pytest.warns(UserWarning, match="1 of 2 records in records could not be read: 'fgl-table check' says why"):
         assert set(fgl_repro.records(**PLACE)["key"]) == {found[1].key}
-
-
-def test_a_sweep_waits_for_what_another_process_computes(
-    fake: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = RecordStore(PLACE["records"])
-    claim = store.claim(key_of(build(method="local")))
-    assert claim is not None
-    waited: list[float] = []
-    monkeypatch.setattr(obtain.time, "sleep", lambda seconds: (waited.append(seconds), claim.release()))
-    found = fgl_repro.sweep(["local", "fedavg"], **PLACE)
-    assert (len(found), found.failed, waited.count(obtain.POLL)) == (2, (), 1)
-    assert capsys.readouterr().err.count("is being computed by another process") == 1
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_candidate_that_fails_beside_one_that_diverges_is_told(
-    fake: None, monkeypatch: pytest.MonkeyPatch, jobs: int
-) -> None:
-    monkeypatch.setenv("FAKE_DIVERGES", "0.001")
-    monkeypatch.setenv("FAKE_BREAKS", "0.01")
-    found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
-    assert not len(found)
-    assert any("thirteen" in why for _, why in found.failed)
-
-
-def test_a_candidate_that_fails_is_told_though_an_older_record_stands_for_it(
-    fake: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    again = {"protocol": "fedlog_tuned", "seed": [2], "jobs": 2, **PLACE}
-    assert not fgl_repro.sweep("local", **again).failed
-    monkeypatch.setattr("fgl_repro.runs.sweep.run_all.__kwdefaults__", {"execute": "nowhere:nothing"})
-    failed = fgl_repro.sweep("local", **again, overrides={"runtime.force": True}).failed
-    assert len(failed) == 5, "four candidates and the run itself"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +180,7 @@ def test_a_candidate_that_fails_is_told_though_an_older_record_stands_for_it(
         (lambda: fgl_repro.table("fedlog/1", records="nowhere"), "there is no folder nowhere: name one that is"),
     ],
 )
-def test_mistakes_are_a_sentence(fake: None, call: Callable[[], object], said: str) -> None:
+def test_mistakes_are_a_sentence(made_up: None, call: Callable[[], object], said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -286,20 +196,20 @@ def test_mistakes_are_a_sentence(fake: None, call: Callable[[], object], said: s
         (f"{__file__}/records", f"{re.escape(__file__)} is no folder: name one"),
     ],
 )
-def test_a_run_is_saved_in_folders_alone(fake: None, place: Any, said: str) -> None:
+def test_a_run_is_saved_in_folders_alone(made_up: None, place: Any, said: str) -> None:
     made = fgl_repro.run(**PLACE)
     with pytest.raises(UserError, match=f"^{said}"):
         made.save(place)
 
 
-def test_what_the_system_refuses_is_a_sentence(fake: None) -> None:
+def test_what_the_system_refuses_is_a_sentence(made_up: None) -> None:
     made, nowhere = fgl_repro.run(**PLACE), "/proc/records"  # where not even root can write
     for act in (partial(made.save, nowhere), partial(fgl_repro.run, records=nowhere, results="published")):
         with pytest.raises(UserError, match=r"^/proc/records\S*: No such file or directory: name a place that can be"):
             act()
 
 
-def test_a_table_has_the_printed_numbers_beside(fake: None) -> None:
+def test_a_table_has_the_printed_numbers_beside(made_up: None) -> None:
     fgl_repro.sweep(["local", "fedavg"], seed=range(3), **PLACE)
     found = fgl_repro.table("fedlog/1", datasets=["cora"], clients=[3], methods=["local", "fedavg", "fedpub"], **PLACE)
     assert found["method"].tolist() == ["local", "fedavg", "fedpub"]
@@ -316,7 +226,7 @@ def test_a_table_has_the_printed_numbers_beside(fake: None) -> None:
     assert {"dataset", "method", "n_seeds"} <= set(sizes)
 
 
-def test_a_run_as_data_frames(fake: None) -> None:
+def test_a_run_as_data_frames(made_up: None) -> None:
     run = fgl_repro.run(**PLACE)
     assert list(run.scores) == list(fgl_repro.records(**PLACE)) == list(frames.SCORES)
     pd.testing.assert_frame_equal(run.scores, fgl_repro.records(**PLACE))
@@ -332,7 +242,7 @@ def test_a_run_as_data_frames(fake: None) -> None:
     pd.testing.assert_frame_equal(moved.curves, run.curves)
 
 
-def test_runs_of_one_cell_differ_in_nothing_but_the_seed(fake: None) -> None:
+def test_runs_of_one_cell_differ_in_nothing_but_the_seed(made_up: None) -> None:
     fgl_repro.sweep("fedpub", seed=[0, 1], overrides={"protocol.lr": [0.01, 0.02]}, **PLACE)
     runs = fgl_repro.records(**PLACE).query("probe == 'seen_graph' and selection == 'best'")
     assert [sorted(own["seed"]) for _, own in runs.groupby("cell")] == [[0, 1], [0, 1]]
@@ -341,7 +251,7 @@ def test_runs_of_one_cell_differ_in_nothing_but_the_seed(fake: None) -> None:
     assert '"cell"' in shown[1], "the guide averages over like runs alone"
 
 
-def test_a_run_of_a_former_text_is_warned_of(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_former_text_is_warned_of(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fgl_repro.run(**PLACE)
@@ -350,7 +260,7 @@ def test_a_run_of_a_former_text_is_warned_of(fake: None, monkeypatch: pytest.Mon
         fgl_repro.run(**PLACE)
 
 
-def test_without_any_run_there_are_columns(fake: None) -> None:
+def test_without_any_run_there_are_columns(made_up: None) -> None:
     assert list(fgl_repro.records(**PLACE)) == list(frames.SCORES)
     assert list(fgl_repro.sweep(seed=[13], **PLACE).scores) == list(frames.SCORES)
 
@@ -365,7 +275,7 @@ def test_importing_the_package_is_cheap() -> None:
         fgl_repro.runn  # noqa: B018
 
 
-def test_a_table_is_filled_where_that_is_asked(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_filled_where_that_is_asked(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
     corner = {"datasets": ["cora"], "clients": [3], "methods": ["local"], **PLACE}
     alone = fgl_repro.table("fedlog/1", add=["fedgta"], fill=True, **corner)
     assert alone["n_seeds"].tolist() == [0, 3], "only added rows run"
@@ -375,7 +285,7 @@ def test_a_table_is_filled_where_that_is_asked(fake: None, monkeypatch: pytest.M
         fgl_repro.table("fedlog/1", fill=True, **corner | {"methods": ["fedavg"]})
 
 
-def test_a_table_is_filled_by_what_it_then_reads(fake: None) -> None:
+def test_a_table_is_filled_by_what_it_then_reads(made_up: None) -> None:
     """A run that is published with another paper's results is in no table of this one."""
     theirs = fgl_repro.sweep("local", seed=range(3), **{**PLACE, "records": "theirs"})
     packed.pack([run.record for run in theirs], Path("published/fedpub/runs.csv"))
@@ -386,7 +296,7 @@ def test_a_table_is_filled_by_what_it_then_reads(fake: None) -> None:
     assert len(RecordStore("records").files()) == 3
 
 
-def test_no_other_process_imports_from_a_notebook(fake: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_process_imports_from_a_notebook(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("__main__.__file__", raising=False)
     monkeypatch.setattr("fgl_repro.methods.local.Local.__module__", "__main__")
     with pytest.raises(UserError, match="no other process can import Local from a notebook: give jobs=1"):

@@ -13,6 +13,9 @@ from fgl_repro.runs.launchers.workers import Running, Workers
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job, answer
 
+PLACE = {"records": "records", "results": "published"}
+"""Folders of runs from Python."""
+
 
 def lines(log: Path, word: str) -> list[str]:
     """Keys of the runs that the log of ``fake_run`` says this of, in order."""

@@ -73,8 +73,7 @@ def obtain_tuned(config: Config, folders: RunFolders) -> None:
         BusyError: It is being computed elsewhere.
         UserError: It failed.
     """
-    compute = _Computing(folders)
-    compute(tune(config, lambda: folders.done, compute).config)
+    _Computing(folders).tuned(config)
 
 
 class _Computing:
@@ -96,6 +95,10 @@ class _Computing:
                 self._ended[run] = error
         if (lost := self._ended[run]) is not None:
             raise lost
+
+    def tuned(self, config: Config) -> None:
+        """Compute the candidates of a run, then what is chosen of them."""
+        self(tune(config, lambda: self.folders.done, self).config)
 
 
 def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
@@ -141,7 +144,7 @@ def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, s
     while queue:
         config = queue.popleft()
         try:
-            compute(tune(config, lambda: folders.done, compute).config)
+            compute.tuned(config)
         except BusyError as error:
             if (told := sentence(error)) not in waited:
                 print(f"waiting: {told}", file=sys.stderr)

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from fgl_repro.config.schema import Config, LoggerConfig, PathsConfig, RuntimeConfig
-from fgl_repro.web.cards import meanings
+from fgl_repro.core.schema import meanings
 
 
 @pytest.mark.parametrize("kind", [Config, RuntimeConfig, LoggerConfig, PathsConfig])

@@ -183,6 +183,7 @@ def test_nodes_without_features_can_be_left_out(tmp_path: Path, monkeypatch: pyt
         (3, "must give a PyG Data with x, edge_index and y, not 3"),
         (Data(x=torch.eye(2)), "must give a PyG Data with x, edge_index and y"),
         (pyg([0, -1], [(0, 1)]), "must hold the class of each node"),
+        (pyg([1, 2], [(0, 1)]), "begins with 1: count classes from 0."),
         (pyg([0, 1], [(0, 2)]), "names nodes that x does not have"),
         (linked(torch.tensor([[0, 1], [1, 2], [2, 0]])), r"edge_index of the data set own must be .*\[3, 2\]: transp"),
         (linked(torch.tensor([[0, 1], [1, 2.5]])), r"of whole numbers \[2, links\], not torch\.float32 \[2, 2\]"),

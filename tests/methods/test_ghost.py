@@ -18,7 +18,7 @@ from fgl_repro.methods.generated import graphs
 from fgl_repro.methods.generated.graphs import PseudoGraph, network
 from fgl_repro.methods.ghost import proxies
 from fgl_repro.methods.ghost.integration import Integration
-from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from fgl_repro.methods.ghost.transport import proximal, squared_distances
 from fgl_repro.nn.models.model import Params
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -42,7 +42,7 @@ def test_without_structure_a_coupling_is_the_best_assignment() -> None:
     mask[1, 6:] = 0
     cost = squared_distances(x, y)
     torch.testing.assert_close(cost, torch.cdist(x, y) ** 2, atol=1e-4, rtol=1e-4)
-    plan = coupling(cost, mask, lambda values: values * 0, torch.zeros(2, 9, 9), 0.0)
+    plan = proximal(cost, mask, lambda values: values * 0, torch.zeros(2, 9, 9), 0.0)
     for k, n in enumerate((9, 6)):
         own = plan[k, :n, :n]
         torch.testing.assert_close(own.sum(0), torch.full((n,), 1 / n))
@@ -64,7 +64,7 @@ def test_structure_brings_a_coupling_below_the_product_of_the_marginals() -> Non
         structure = torch.einsum("ijkl,ij,kl->", gap, plan[0], plan[0])
         return float(0.5 * (plan * cost).sum() + 0.5 * structure)
 
-    plan = coupling(cost, torch.ones(1, 8), lambda values: a @ values, b, 0.5)
+    plan = proximal(cost, torch.ones(1, 8), lambda values: a @ values, b, 0.5)
     assert value(plan) < 0.8 * value(torch.full((1, 8, 8), 1 / 64))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -14,12 +16,14 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.steps import Step
 from fgl_repro.methods.ghost import Ghost, proxies
 from fgl_repro.methods.ghost.integration import Integration
-from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
 
 VARIANTS = Ghost.variants
+Finder = Callable[[Tensor, Tensor, Callable[[Tensor], Tensor], Tensor | None, float], Tensor]
+FINDERS: dict[str, Finder] = {"proximal": proximal, "conditional": conditional}
 
 
 @pytest.fixture
@@ -36,10 +40,13 @@ def nearest(x: Tensor, neighbours: int) -> Tensor:
     return links
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None:
+@pytest.mark.parametrize(
+    ("variant", "found"), [("release", "proximal"), ("paper", "proximal"), ("release", "conditional")]
+)
+def test_losses_are_those_of_a_plain_rewrite(variant: str, found: str, world: World) -> None:
     weights = {"method.distributed": 20.0, "method.aligned": 3.0, "method.structure": 0.6}
-    config = make_config("ghost", variant, **{**weights, "method.dropout": 0.0, "method.neighbours": 4})
+    weights |= {"method.dropout": 0.0, "method.neighbours": 4, "method.couplings": found}
+    config = make_config("ghost", variant, **weights)
     training = proxies.Training(config.method, make_clients(world, config))
     with torch.no_grad():
         for value in training.nets.values():
@@ -61,7 +68,8 @@ def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None
         if variant == "paper":
             ours, theirs = links + torch.eye(len(rows)), nearest(made, 4)
         cost = torch.cdist(real, made).square()
-        plan = coupling(cost.unsqueeze(0), torch.ones(1, len(rows)), ours.matmul, theirs.unsqueeze(0), 0.6)[0]
+        mask = torch.ones(1, len(rows))
+        plan = FINDERS[found](cost.unsqueeze(0), mask, ours.matmul, theirs.unsqueeze(0), 0.6)[0]
         gap = F.kl_div(made.log_softmax(1), real.softmax(1), reduction="batchmean")
         unlike = (1 - F.cosine_similarity(real, made)).mean()
         terms = [20 * gap, unlike, 3 * (1 - 0.6) * (plan * cost).sum()]
@@ -70,16 +78,38 @@ def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None
         torch.testing.assert_close(losses[k], torch.stack(terms).sum(), rtol=1e-3, atol=1e-4)
 
 
-def test_no_structure_of_theirs_is_the_identity() -> None:
+@pytest.mark.parametrize("find", FINDERS.values())
+def test_no_structure_of_theirs_is_the_identity(find: Finder) -> None:
     links = torch.triu(torch.rand(2, 7, 7, generator=torch_rng("links", 0)) < 0.4, 1).float()
     links, mask = links + links.transpose(1, 2), torch.ones(2, 7)
     mask[1, 5:] = links[1, 5:] = links[1, :, 5:] = 0
     x, y = torch.randn(2, 2, 7, 3, generator=torch_rng("points", 0))
     plans = [
-        coupling(squared_distances(x, y), mask, links.matmul, theirs, 0.6)
+        find(squared_distances(x, y), mask, links.matmul, theirs, 0.6)
         for theirs in (None, torch.eye(7).repeat(2, 1, 1))
     ]
     torch.testing.assert_close(*plans, rtol=1e-4, atol=1e-6)
+
+
+def test_conditional_gradients_find_a_graph_again_and_come_nearer_than_proximal_steps() -> None:
+    """Distances are written out by the definition, sums over four indices and all."""
+    links = torch.triu(torch.rand(9, 9, generator=torch_rng("links", 1)) < 0.4, 1).float()
+    links, order = links + links.T, torch.randperm(9, generator=torch_rng("order", 1))
+    x = torch.randn(9, 3, generator=torch_rng("points", 1))
+    moved, theirs, mask = x[order], links[order][:, order], torch.ones(1, 9)
+
+    def distance(plan: Tensor, cost: Tensor, a: float) -> float:
+        apart = (links[:, None, :, None] - theirs[None, :, None, :]).square()
+        return float((1 - a) * (plan * cost).sum() + a * torch.einsum("ij,kl,ijkl->", plan, plan, apart))
+
+    for noise in (0.0, 1.0):
+        cost = squared_distances(x[None], moved[None] + noise * torch.randn(9, 3, generator=torch_rng("noise", 1)))
+        near, rough = (find(cost, mask, links.matmul, theirs[None], 0.5)[0] for find in (conditional, proximal))
+        torch.testing.assert_close(near.sum(0), torch.full((9,), 1 / 9))
+        torch.testing.assert_close(near.sum(1), torch.full((9,), 1 / 9))
+        assert distance(near, cost[0], 0.5) < distance(rough, cost[0], 0.5)
+        if not noise:
+            torch.testing.assert_close(near, torch.eye(9)[:, order] / 9)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

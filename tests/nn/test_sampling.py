@@ -72,7 +72,7 @@ def test_every_neighbour_drawn_equally_often_is_full_sage(
     each = ((np.arange(12) + 0.5) / 12).astype(np.float32)
     draws = np.tile(np.concatenate([each, np.tile(each, 12)]), (len(rows), 1))
     full = model.view(Views(CPU), graph, rows)
-    some = Neighbours.of(graph, CPU).view(rows, draws)
+    some = Neighbours.of(graph, CPU).view(rows, draws, len(each))
     for name in ("labels", "mask", "counts", "slots", "degree"):
         torch.testing.assert_close(getattr(some, name), getattr(full, name))
     results = []

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 from yaml import YAMLError
 
-from fgl_repro.cli import MISTAKE, exit_status
+from fgl_repro.cli import MISTAKE, exit_status, meanings
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
@@ -162,7 +163,10 @@ def _main() -> int:
             search(flags.config_dir)
         if "${" in (here := os.getcwd()):
             raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
-        _hydra_main()
+        with suppress(SystemExit) if flags.help else nullcontext():  # with which Hydra ends its help
+            _hydra_main()
+        if flags.help and (meant := meanings.of_chosen(flags.overrides)):
+            print(f"\nWhat the settings mean:\n\n{meant}")
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):
             raise

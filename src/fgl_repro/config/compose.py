@@ -115,7 +115,7 @@ def _help() -> str:
             "\nOptions (group=option):\n",
             *lines,
             "\nSettings (key=value, as in protocol.lr=0.01, or seed=0,1,2 with -m) depend on the options:",
-            "fgl-train method=fedlog --help lists FedLoG's. Of the options chosen here they are:\n",
+            "fgl-train method=fedlog --help lists FedLoG's and what they mean. Of the options chosen here they are:\n",
             "$CONFIG",
             "Flags: fgl-train --hydra-help. Tables of papers: fgl-table --help. Graphs: fgl-data --help.",
         ]

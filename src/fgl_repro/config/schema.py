@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, fields
+from typing import get_type_hints
 
 from omegaconf import MISSING
 
@@ -137,7 +138,9 @@ def unknown_key(dotted: str, owner: type) -> str:
     """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
     if dotted == "method.secure":
         return f"{unknown(dotted, owner)[:-1]}; secure aggregation is for method={that_can_hide_uploads()}."
-    return unknown(dotted, owner)
+    name, kinds = dotted.rpartition(".")[2], get_type_hints(Config)
+    homes = [g for g in GROUPS if kinds[g] is not owner and name in {f.name for f in fields(kinds[g])}]
+    return unknown(dotted, owner, [f"{group}.{name}" for group in homes])
 
 
 def check(config: Config) -> Config:

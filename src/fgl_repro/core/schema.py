@@ -6,7 +6,10 @@ where files lie, which device) carries ``science=False`` or sits in a group that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
@@ -14,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 from omegaconf import DictConfig, OmegaConf
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 
 
 def how(default: Any) -> Any:
@@ -121,11 +124,17 @@ class Option(Axis):
         return {cls.named: cls.name, **super().constants()}
 
 
-def unknown(dotted: str, owner: type) -> str:
-    """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
-    parent = dotted.rpartition(".")[0]
-    keys = ", ".join(f.name for f in fields(owner))
-    return f"{dotted} does not exist: {f'the keys of {parent} are' if parent else 'choose from'} {keys or 'none'}."
+def unknown(dotted: str, owner: type, elsewhere: Sequence[str] = ()) -> str:
+    """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have.
+
+    Args:
+        elsewhere: Keys of this name in other parts of the configuration.
+    """
+    parent, _, name = dotted.rpartition(".")
+    keys = [f.name for f in fields(owner)]
+    near = f" (did you mean {' or '.join(elsewhere)}?)" if elsewhere else nearest(name, keys)
+    choose = f"the keys of {parent} are" if parent else "choose from"
+    return f"{dotted} does not exist{near}: {choose} {', '.join(keys) or 'none'}."
 
 
 @cache
@@ -163,3 +172,14 @@ def _simple(owner: type, name: str, kind: str, value: Any) -> Any:
     node = _node(owner)
     node[name] = value
     return node[name]
+
+
+def meanings(kind: type[Any]) -> dict[str, str]:
+    """Read what the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
+    told: dict[str, str] = {}
+    for owner in reversed(kind.__mro__):
+        section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        entries = re.split(r"\n(?! )", textwrap.dedent(section))
+        for names, _, words in (entry.partition(": ") for entry in entries):
+            told |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return told

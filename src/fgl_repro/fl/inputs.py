@@ -58,7 +58,7 @@ class Inputs:
     def batch(self, batch: Batch) -> View:
         """Cut out a mini-batch: all neighbours, or a few drawn ones where the model has a fan-out."""
         if self.model.fanout:
-            return self.neighbours.view(batch.rows, batch.draws)
+            return self.neighbours.view(batch.rows, batch.draws, self.model.fanout)
         return self.cut(self.views.brief, batch.rows)
 
     def evaluation_view(self, rows: np.ndarray) -> View:
@@ -73,7 +73,7 @@ class Inputs:
             return self.model.view(self.views, graph, rows)
         shape = (len(rows), draws_of(self.model.test_fanout))
         draws = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
-        return sampling.Neighbours.of(graph, self.views.device).view(rows, draws)
+        return sampling.Neighbours.of(graph, self.views.device).view(rows, draws, self.model.test_fanout)
 
 
 def draws_of(fan: int) -> int:

@@ -143,17 +143,17 @@ class FedALA(FedAvg[State]):
         """Draw the batches of an epoch, of a part that every client draws anew."""
         world = clients.world
         owner, parts = world.graph.owner[world.train], []
-        for k, draws in enumerate(state.draws):
+        for k, rng in enumerate(state.draws):
             rows = world.train[owner == k]
             count = min(max(int(self.part * len(rows)), 1), len(rows))
-            first = draws.integers(len(rows) - count + 1)
+            first = rng.integers(len(rows) - count + 1)
             parts.append(rows[first : first + count])
         longest = max(map(len, parts))
         size, made = clients.protocol.batch or longest, []
         for start in range(0, longest, size):
             some = [part[start : start + size] for part in parts]
-            fan = draws_of(clients.model.fanout)
-            uniform = [g.random((len(own), fan), np.float32) for g, own in zip(state.draws, some, strict=True)]
+            draws = draws_of(clients.model.fanout)
+            uniform = [g.random((len(own), draws), np.float32) for g, own in zip(state.draws, some, strict=True)]
             batch = Batch(np.concatenate(some), np.array([len(own) > 0 for own in some]), np.concatenate(uniform))
             made.append(steps.LocalStep(batch.active, clients.inputs.batch(batch), batch))
         return made

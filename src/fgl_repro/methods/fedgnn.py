@@ -10,7 +10,8 @@ does not hold it, and a node classifier has neither items nor users: everything 
 * Averaging, by variant:
       gradients  one gradient a round, weighted by training nodes; every client takes the same Adam step with it, so all
                  have one model. Local epochs are then meaningless: one, whatever the protocol says. One optimiser for
-                 clients in turn (``protocol.moments=shared``) would move each of them elsewhere, and is refused.
+                 clients in turn (``protocol.moments=shared``) would move each of them elsewhere, and is refused. The
+                 step is taken when the mean comes back, and models are tested before: R rounds are R - 1 steps.
       weights    as FedAvg by training nodes, with the protocol's local epochs.
 
 Not done: noise and pseudo items. Bytes of the widening (features, once) are a mean over clients.

@@ -57,14 +57,14 @@ class Neighbours:
         """Take the neighbours from a union graph as it is."""
         return Neighbours(graph, graph.adjacency, graph.owner, device)
 
-    def view(self, rows: np.ndarray, draws: np.ndarray) -> SageView:
+    def view(self, rows: np.ndarray, draws: np.ndarray, fan: int) -> SageView:
         """Build a batch.
 
         Args:
             rows: Its union nodes, ascending.
             draws: U[0, 1) that decide which neighbours of each are taken, ``[R, f + f f]``, and of each of these.
+            fan: Neighbours f that are drawn of each.
         """
-        fan = round((np.sqrt(1 + 4 * draws.shape[1]) - 1) / 2)
         outer = Padded.of(rows, self.graph)
         nodes = np.full((outer.clients, outer.width), self.absent)
         nodes.reshape(-1)[outer.slot] = rows

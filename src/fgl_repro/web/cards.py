@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -15,6 +13,7 @@ from omegaconf import OmegaConf
 
 from fgl_repro.config import yaml_files
 from fgl_repro.core import registry
+from fgl_repro.core.schema import meanings
 from fgl_repro.tables.printing import grid_text
 
 GREEK = {
@@ -107,14 +106,3 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
             [f"`{field.name}`", kind_of, shown, told.get(field.name, "").replace("``", "`").replace("|", "\\|")]
         )
     return body
-
-
-def meanings(kind: type[Any]) -> dict[str, str]:
-    """Read what the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
-    told: dict[str, str] = {}
-    for owner in reversed(kind.__mro__):
-        section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-        entries = re.split(r"\n(?! )", textwrap.dedent(section))
-        for names, _, words in (entry.partition(": ") for entry in entries):
-            told |= dict.fromkeys(names.split(", "), " ".join(words.split()))
-    return told

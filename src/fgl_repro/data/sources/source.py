@@ -101,7 +101,10 @@ def of_pyg(name: str, given: Any) -> RawGraph:
     values = tuple(arrays) if len(arrays) > 1 else arrays[0]
     with np.errstate(over="ignore"):  # what is too large for float32 is refused in a sentence
         features = sp.csr_matrix(values, shape=tuple(x.shape), dtype=np.float32)
-    classes = max(int(labels.max(initial=-1)) + 1, int(given.num_classes) if isinstance(given, Dataset) else 0)
+    known = int(given.num_classes) if isinstance(given, Dataset) else 0
+    if not known and labels.size and labels.min() > 0:
+        raise UserError(f"y of the data set {name} begins with {labels.min()}: count classes from 0.")
+    classes = max(int(labels.max(initial=-1)) + 1, known)
     return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
 
 

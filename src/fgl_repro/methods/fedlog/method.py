@@ -28,7 +28,8 @@ Variants, item by item (the released code differs from the paper in all of them)
 
 Known differences from the released code: its warm-up stops on test accuracy, ours on the client's validation accuracy;
 its validation mean weighs clients by their missing-class test nodes, ours by validation nodes; it trains generators
-that nobody reads, we send them untrained so that bytes are counted; weight decay shrinks its unfelt nets, ours rest.
+that nobody reads, we send them untrained (up, not down), so that bytes are counted; weight decay shrinks its unfelt
+nets, ours rest.
 Its evaluation processes share one model on the CPU, so that a client is probably judged crosswise: with another's
 weights and its own learnable nodes; here each client is judged with its own of both, or as protocol.judged says
 (crosswise, server). Its dropout stream is the same in every round and at every client, ours goes on (the same draws

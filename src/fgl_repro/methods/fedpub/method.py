@@ -13,8 +13,9 @@ Masks stay personal. L = CE + l1 * sum |mu| + l2 * sum proximity(theta, received
 Variants:
     release  the penalties carry no gradient (the released code takes them from a detached state dictionary), so masks
              learn from the cross-entropy alone; weights and masks travel both ways though masks are never used.
-    paper    penalties are live (l1 norm of masks; squared L2 distance to the received weights); clients upload the
-             masked product, and masks stay at home (supplement, Algorithm 1).
+    paper    penalties are live (l1 norm of masks; squared L2 distance to the received weights, whose gradient is zero
+             where a round is one full-batch step, as FedProx's); clients upload the masked product, and masks stay at
+             home (supplement, Algorithm 1).
 
 Other similarities (supplement, Table 6), by ``similarity``: cosines of the uploaded weights (parameter), of their
 change in the round (gradient) or since the first round (updates), or of the clients' class shares (label) in place of

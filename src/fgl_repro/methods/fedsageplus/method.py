@@ -25,6 +25,7 @@ Variants, where the paper and its code (zkhku/fedsage at 5b3429a) part:
                         gradients back, summed by the server
     n~_v                rounded                                     truncated
     which of P slots    a random choice every epoch                 the first
+    L^c on              that sample of nodes mended                 all nodes that are left mended
     mended              the whole graph, without dropout            nodes that were left; fGen's dropout stays on
     dGen's bias starts  at the mean of n_v                          at random
 

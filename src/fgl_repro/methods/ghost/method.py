@@ -19,7 +19,8 @@ Variants:
              has left.
     paper    links of nearest neighbours at the clients; no dropout at the server; I alone.
 
-Known differences: couplings of FGW come from proximal steps for all clients at once, not from conditional gradients.
+Known differences: couplings of FGW come from proximal steps for all clients at once, which stop before the least
+distance; ``couplings=conditional`` has the conditional gradients of the solver that the code calls, client by client.
 Generators see training nodes and their labels alone: those of the others, which the code feeds in, have no part in any
 loss but by their links. The norm of I, a constant in the loss, is left out, and a node's link to itself, which the code
 counts twice in I, counts once. Hidden width 128 and dropout 0.3 are the code's; here the model is the configuration's.
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fgl_repro.core.lazy import lazy
+from fgl_repro.core.schema import added
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.phased import Phased
@@ -73,6 +75,7 @@ class Ghost(Phased[None]):
     neighbours: Nearest nodes that each is linked with, itself among them.
     graphs, server_steps: Graphs that the server makes with each client's generator, and steps on each.
     retention: Weight of what earlier graphs have taught.
+    couplings: Found by ``proximal`` steps or by ``conditional`` gradients.
     """
 
     name: ClassVar[str] = "ghost"
@@ -84,6 +87,7 @@ class Ghost(Phased[None]):
         **dict.fromkeys(("lr_generator", "lr_server", "weight_decay", "dropout", "distributed", "aligned"), 0),
         **dict.fromkeys(("structure", "retention"), 0),
     }
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"couplings": ("proximal", "conditional")}
     quick: ClassVar[dict[str, Any]] = {"steps": 2, "graphs": 1}
 
     greatest: ClassVar[dict[str, float]] = {"dropout": 0.99}
@@ -101,6 +105,7 @@ class Ghost(Phased[None]):
     graphs: int = 3
     server_steps: int = 5
     retention: float = 1e-11
+    couplings: str = added("proximal")
 
     def phases(self, clients: Clients, state: None) -> Iterable[Phase]:
         training = proxies.Training(self, clients)

@@ -16,7 +16,7 @@ from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import WIDTHS, network
-from fgl_repro.methods.ghost.transport import coupling, squared_distances
+from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import broadcast, dropout, linear
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
@@ -180,7 +180,8 @@ class Training:
         real, mask = (values[piece.who, : piece.width] for values in (part.features, part.mask))
         made = made[:, : piece.width]
         cost = squared_distances(real, made, part.times)
-        plan = coupling(cost.detach(), mask, piece.ours, self.theirs(made, mask), self.method.structure)
+        find = proximal if self.method.couplings == "proximal" else conditional
+        plan = find(cost.detach(), mask, piece.ours, self.theirs(made, mask), self.method.structure)
         return (plan * cost).sum((1, 2))
 
     def turn(self, steps: int) -> Turn:

@@ -80,7 +80,7 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
     assert key() != first, "a method that was edited"
     announce(fedmine(3.0))
     assert key() != first, "another constant"
-    with pytest.raises(UserError, match=r"method\.shrunk does not exist: the keys of method are"):
+    with pytest.raises(UserError, match=r"method\.shrunk does not exist \(did you mean shrink\?\): the keys of"):
         key(**{"method.shrunk": 1})
     row = with_rows(load("fedlog/1"), ["fedmine:paper"]).rows[-1]
     assert row.label == "fedmine (paper)"

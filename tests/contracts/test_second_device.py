@@ -103,7 +103,7 @@ def test_every_method_of_graphs_runs_as_on_the_cpu(
     method: str, variant: str, kind: dict[str, bool], process: ProcessPoolExecutor
 ) -> None:
     config = config_of_graphs(method, variant, **{"protocol.rounds": 3})
-    world = worlds.of_graphs(worlds.graph_set(**kind))
+    world = worlds.of_graphs(worlds.graph_set(**kind), graphs=9)  # two batches of each client
     found = process.submit(second_device.compare, config, world).result()
     check(found, SECOND.get(method, 1))  # who is judged by what the server sends learns in the first round
 

@@ -286,7 +286,6 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
     if clients is not None:
         known["partitioner"] = known["partitioner"].with_value("clients", clients)
     made = parts.together(known)
-    check_name(chosen.get("protocol", ""))
     if isinstance(made["model"], Auto):
         made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)
     return Config(**made, seed=_node("", "").seed)
@@ -296,7 +295,10 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
 def _part(group: str, option: str, environment: tuple[str | None, ...]) -> parts.Part | None:
     """Read an option of a group, or (empty) what the run has unless told otherwise."""
     node = _node(group, option) if option else _node("", "")._get_node(group)
-    return parts.read(node) if isinstance(node, DictConfig) and not node._is_missing() else None
+    found = parts.read(node) if isinstance(node, DictConfig) and not node._is_missing() else None
+    if group == "protocol" and found is not None:
+        check_name(option)
+    return found
 
 
 def _root(choices: tuple[tuple[str, str], ...], clients: int | None) -> DictConfig:

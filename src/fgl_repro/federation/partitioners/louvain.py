@@ -19,8 +19,19 @@ SMALLEST_CLASS = 2
 """Nodes of each class that every owner should have."""
 
 
+_FOUND: dict[tuple[str, int, float], list[np.ndarray]] = {}
+"""Communities that were found, by graph, seed and resolution: they are the same for every number of clients."""
+
+
 def communities(graph: Graph, seed: int, resolution: float = 1.0) -> list[np.ndarray]:
     """Find disjoint node sets of largest modularity (Blondel et al., 2008), largest first, each ascending int64."""
+    asked = graph.fingerprint, seed, resolution
+    if asked not in _FOUND:
+        _FOUND[asked] = _communities(graph, seed, resolution)
+    return _FOUND[asked]
+
+
+def _communities(graph: Graph, seed: int, resolution: float) -> list[np.ndarray]:
     import networkx as nx
 
     whole = nx.from_scipy_sparse_array(graph.adjacency)

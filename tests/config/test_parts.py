@@ -58,3 +58,15 @@ def test_axes_are_composed_in_one_go_and_unknown_names_passed_over() -> None:
     compose._nodes.clear()
     compose.read((axis, name) for axis in AXES for name in (*options(axis), "no such option"))
     assert set(compose._nodes) == {(axis, name) for axis in AXES for name in options(axis)}
+
+
+def test_another_combination_of_known_options_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables compose thousands."""
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("a yaml file was read")
+
+    compose.build(method="fedavg", protocol="fedpub", dataset="citeseer", clients=41)
+    compose.build(method="local", protocol="fedlog", dataset="citeseer", clients=41)
+    monkeypatch.setattr("fgl_repro.config.refused.read_yaml", read)
+    compose.build(method="local", protocol="fedpub", dataset="citeseer", clients=43)

@@ -73,7 +73,11 @@ def refused_on_the_command_line(folder: Path, name: str) -> str:
         ("protocol/mine", "defaults: [mine, _self_]\n", "its defaults name itself: begin them with _schema."),
         ("method/i", "defaults: [{_fedavg: x}, _self_]\n", "begin them with _NAME."),
         ("method/c", "defaults: 3\n", "its defaults must be a list (got int), as in [_NAME, _self_]."),
-        ("protocol/mine", "defaults: [_schema, _self_]\nrouns: 3\n", "protocol.rouns does not exist (did you mean roun"),
+        (
+            "protocol/mine",
+            "defaults: [_schema, _self_]\nrouns: 3\n",
+            "protocol.rouns does not exist (did you mean rou",
+        ),
         ("method/l", "defaults: [_fedprox, _self_]\nmu: much\n", "cannot be used: method.mu=much: give a number."),
         ("protocol/mine", "defaults: [_schema, _self_]\nrounds: zwei\n", "protocol.rounds=zwei: give a whole number."),
         ("protocol/g", "defaults: [_schema, _self_]\nsplit: [a, b]\n", "protocol.split[0]=a: give a number."),

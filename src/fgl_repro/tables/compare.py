@@ -29,7 +29,7 @@ from fgl_repro.tables.verdict import (
     verdicts,
 )
 
-HEADS = ("cells", *VERDICTS, "reproduced of told", "looked at", "not looked at", "old rule", "tau")
+HEADS = ("cells", *VERDICTS, "reproduced of told", "closely", "looked at", "not looked at", "old rule", "tau")
 
 CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 """Evidence and verdict of cells."""
@@ -60,8 +60,9 @@ def speaking(table: Grid) -> set[Cell]:
 def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Tell how printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
 
-    Of those that count: cells by verdict; the share reproduced of those that can say something, apart for data sets
-    that were looked at when settings were chosen and for others; agreement by the old rule. And median tau of the
+    Of those that count: cells by verdict; the share reproduced of those that can say something; how many of these have
+    an interval no wider than POINTS; the share apart for data sets that were looked at when settings were chosen and
+    for others; agreement by the old rule. And median tau of the
     columns, each over the first row that ran of every method, also where its one printed number counted elsewhere.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
@@ -72,6 +73,9 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
+        if name == "all":
+            halves = [line[f"{line['printed_selection']}_half"] for line in own if at[id(line)] == REPRODUCED]
+            out["closely"] = sum(float(half) <= POINTS for half in halves)
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
     places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for line in (line for line in lines if line[f"{line['printed_selection']}_old_rule"] in COUNTED):

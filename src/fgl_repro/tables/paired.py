@@ -3,7 +3,8 @@
 Runs of two methods at one seed have the same graph, partition and split, so that what a split is worth drops out of
 their gap. Which gaps are told from nothing is decided for all of a table together, also where a part is asked for, so
 that among those said to be a twentieth at most is expected to be chance (Benjamini and Hochberg, 1995). Seeds of one
-split say nothing about other splits; protocols called ``..._splits`` draw these, too.
+split say nothing about other splits; protocols called ``..._splits`` draw these, too, from one graph: what is told
+holds for that graph, whose splits have most nodes in common.
 """
 
 from __future__ import annotations

@@ -87,9 +87,10 @@ def verdicts_told() -> str:
     return (
         "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction "
         f"interval of our runs, Student's t; false discovery rate {verdict.LEVEL:.0%} over the cells of a table) and "
-        f"is at most {verdict.POINTS:.0f} points away. `within the spread`: it may be one, but our runs scatter too "
-        "widely to tell. `no evidence`: both sides no better than guessing among the classes, a single run, a "
-        "misprint, or blank. A printed number counts once, for the first row that the table lists. Cells with "
+        f"is at most {verdict.POINTS:.0f} points away. `within the spread`: it is further away, and the table as a "
+        "whole does not reject it, most often because our runs scatter widely. `closely`: reproduced cells whose "
+        f"interval is at most {verdict.POINTS:.0f} points to either side. `no evidence`: both sides no better than "
+        "guessing among the classes, a single run, a misprint, or blank. A printed number counts once, for the first row that the table lists. Cells with "
         "evidence are *told*; *looked at* are those whose printed numbers were seen when the protocol's settings "
         "were chosen. Where runs draw seeds alone, intervals lack what a split is worth. A printed number 10 points "
         f"off lies outside the interval of five runs with std 1, 3 and 5 points in {', '.join(power[:3])} of cases, "

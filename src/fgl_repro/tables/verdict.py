@@ -91,7 +91,7 @@ def verdicts(cells: Sequence[Evidence]) -> list[str]:
     """Give the verdict on each of the cells that answer one question together.
 
     ``differs`` if its p-value is rejected among theirs, else ``reproduced`` if the gap is at most POINTS, else ``within
-    the spread``: the runs scatter too widely to tell. ``no evidence`` if it is silent.
+    the spread``. ``no evidence`` if it is silent.
     """
     speaking = [i for i, cell in enumerate(cells) if not cell.silent and cell.p is not None]
     rejected = set(np.flatnonzero(differing([cells[i].p or 0.0 for i in speaking])))

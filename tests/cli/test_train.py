@@ -251,7 +251,6 @@ def test_help_names_what_one_may_choose_and_nothing_private(shell: Shell) -> Non
     for chosen in ("dataset: .*cora", "setting: .*seen_graph", "method: .*fedavg"):
         assert len(re.findall(rf"^{chosen} \(default\)", told, re.MULTILINE)) == 1
     assert "method.tau" not in told
-    assert "fgl-train method=fedlog --help lists FedLoG's" in told
     assert re.search(r"What the settings mean:\n\nmethod=fedpub:\n  variant: \w.*\n(.*\n)*  l1: \w", told)
     assert not re.search(r"[:,] _\w+|^table/", told, re.MULTILINE)
 

@@ -197,8 +197,12 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
     lines[1]["name"], lines[2]["name"] = "FedAvg", "Pooled"
     lines[3] |= {"name": "Pooled", "counted": 0}  # another variant
     elsewhere = [line | {"clients": 5, "counted": 0} for line in lines[:3]]  # what is printed once for all clients
+    lines[0]["best_half"] = "2.9"
     found = compare.shares(lines)
     assert list(found.values())[:5] == [3, 1, 0, 1, 1]
+    assert found["closely"] == 1
+    lines[0]["best_half"] = "3.1"
+    assert compare.shares(lines)["closely"] == 0
     assert (found["all"], found["looked at"], found["not looked at"]) == ("1 of 2", "1 of 1", "0 of 1")
     assert found["tau"] == "+0.33"
     elsewhere[0]["best_mean"] = "0.95"

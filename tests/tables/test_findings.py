@@ -58,7 +58,7 @@ def paper(tmp_path: Path) -> Made:
     with open(tmp_path / "p" / "compare_1.csv", "w", newline="") as file:
         writer = csv.writer(file)
         head = "protocol table panel dataset clients method name paper_mean paper_std suspect best_mean best_std "
-        head += "best_points best_old_rule counted best_verdict fitted printed_selection"
+        head += "best_points best_old_rule counted best_verdict fitted printed_selection best_half"
         writer.writerow(head.split())
         for dataset, clients, method, printed, suspect, ours, std, old_rule in CELLS:
             points = f"{100 * (float(ours) - float(printed)):.2f}" if printed else ""
@@ -82,6 +82,7 @@ def paper(tmp_path: Path) -> Made:
                 verdict,
                 "0",
                 "best",
+                "1",
             ]
             writer.writerow(told)
     (tmp_path / "notes").mkdir()

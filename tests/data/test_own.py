@@ -254,3 +254,14 @@ def test_a_field_that_no_form_knows_of_has_a_cache_file_of_its_own_in_this_packa
 
     Grown.__module__ = "fgl_repro.data.sources.grown"
     assert Grown(nodes=100).cache_path(tmp_path) != Grown().cache_path(tmp_path)
+
+
+def test_a_data_set_of_pyg_says_itself_how_many_classes_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first class may have no node."""
+    given = FakeDataset(1, num_classes=3, task="node")
+    given._data.y += 1
+    monkeypatch.setattr(Own, "given", given)
+    graph = Own("raw", "whole").load(tmp_path)
+    assert (graph.num_classes, graph.labels.min()) == (4, 1)

@@ -110,6 +110,8 @@ def test_conditional_gradients_find_a_graph_again_and_come_nearer_than_proximal_
         assert distance(near, cost[0], 0.5) < distance(rough, cost[0], 0.5)
         if not noise:
             torch.testing.assert_close(near, torch.eye(9)[:, order] / 9)
+    cost[0, 3, 4] = torch.nan
+    assert conditional(cost, mask, links.matmul, theirs[None], 0.5).isnan().all(), "the loss tells that it diverges"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 
-from fgl_repro.config import GROUPS, unchecked
+from fgl_repro.config import GROUPS, options, unchecked
 from fgl_repro.core.schema import meanings
 
 
@@ -18,13 +18,15 @@ def of_chosen(words: Sequence[str]) -> str:
         words: Overrides, of which ``method=fedvn`` names an option and ``protocol.lr=0.01`` does not.
     """
     pairs = (word.lstrip("+").partition("=") for word in words)
-    chosen = {group: option for group, _, option in pairs if group in GROUPS and option and "," not in option}
+    chosen = {group: option.strip("'\"").removesuffix(".yaml") for group, _, option in pairs if group in GROUPS}
+    chosen = {group: option for group, option in chosen.items() if option in options(group)}
     config = unchecked(None, **chosen)
     return "\n\n".join(_section(f"{group}={option}", getattr(config, group)) for group, option in chosen.items())
 
 
 def _section(word: str, part: object) -> str:
     told = meanings(type(part))
-    lines = [f"{word}:", *(f"  {f.name}: {told.get(f.name, '')}" for f in fields(part))]  # type: ignore[arg-type]
+    known = [f.name for f in fields(part) if f.name in told]  # type: ignore[arg-type]
+    lines = [f"{word}:", *(f"  {name}: {told[name]}" for name in known)]
     width = shutil.get_terminal_size().columns
     return "\n".join(textwrap.fill(line.replace("``", ""), width, subsequent_indent="    ") for line in lines)

@@ -23,6 +23,8 @@ from fgl_repro.nn.architectures import Architecture
 AXES = ("dataset", "partitioner", "setting", "protocol", "model", "method")
 GROUPS = (*AXES, "runtime", "logger", "paths")
 THREADS_A_CORE = 4
+RARELY_MEANT = ("protocol.name", "protocol.seeds", "protocol.features", "protocol.component")
+"""Keys that say what records or tables call something, or are set by the protocol's own yaml."""
 
 
 @dataclass
@@ -138,9 +140,14 @@ def unknown_key(dotted: str, owner: type) -> str:
     """Write the sentence for a key that ``owner``, a dataclass of a configuration, does not have."""
     if dotted == "method.secure":
         return f"{unknown(dotted, owner)[:-1]}; secure aggregation is for method={that_can_hide_uploads()}."
-    name, kinds = dotted.rpartition(".")[2], get_type_hints(Config)
-    homes = [g for g in GROUPS if kinds[g] is not owner and name in {f.name for f in fields(kinds[g])}]
-    return unknown(dotted, owner, [f"{group}.{name}" for group in homes])
+    return unknown(dotted, owner, _homes(dotted.rpartition(".")[2]))
+
+
+def _homes(name: str) -> list[str]:
+    """List the keys of a configuration called ``name`` that somebody may have meant."""
+    kinds = get_type_hints(Config)
+    found = [g for g in GROUPS if name in {f.name for f in fields(kinds[g])} and f"{g}.{name}" not in RARELY_MEANT]
+    return [*(["seed"] if name in ("seed", "seeds") else []), *(f"{group}.{name}" for group in found)]
 
 
 def check(config: Config) -> Config:

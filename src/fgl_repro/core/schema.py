@@ -132,7 +132,8 @@ def unknown(dotted: str, owner: type, elsewhere: Sequence[str] = ()) -> str:
     """
     parent, _, name = dotted.rpartition(".")
     keys = [f.name for f in fields(owner)]
-    near = f" (did you mean {' or '.join(elsewhere)}?)" if elsewhere else nearest(name, keys)
+    homes = [key for key in elsewhere if key != dotted] if name not in keys else []
+    near = f" (did you mean {' or '.join(homes)}?)" if homes else nearest(name, set(keys) - {name})
     choose = f"the keys of {parent} are" if parent else "choose from"
     return f"{dotted} does not exist{near}: {choose} {', '.join(keys) or 'none'}."
 

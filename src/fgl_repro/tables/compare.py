@@ -62,8 +62,8 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
     Of those that count: cells by verdict; the share reproduced of those that can say something; how many of these have
     an interval no wider than POINTS; the share apart for data sets that were looked at when settings were chosen and
-    for others; agreement by the old rule. And median tau of the
-    columns, each over the first row that ran of every method, also where its one printed number counted elsewhere.
+    for others; agreement by the old rule. And median tau of the columns, each over the first row that ran of every
+    method, also where its one printed number counted elsewhere.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
     at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}

@@ -103,7 +103,9 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         features = sp.csr_matrix(values, shape=tuple(x.shape), dtype=np.float32)
     known = int(given.num_classes) if isinstance(given, Dataset) else 0
     if not known and labels.size and labels.min() > 0:
-        raise UserError(f"y of the data set {name} begins with {labels.min()}: count classes from 0.")
+        raise UserError(
+            f"y of the data set {name} begins with {labels.min()}: count classes from 0, or give a PyG Dataset."
+        )
     classes = max(int(labels.max(initial=-1)) + 1, known)
     return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
 

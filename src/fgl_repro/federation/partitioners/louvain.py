@@ -28,7 +28,7 @@ def communities(graph: Graph, seed: int, resolution: float = 1.0) -> list[np.nda
     asked = graph.fingerprint, seed, resolution
     if asked not in _FOUND:
         _FOUND[asked] = _communities(graph, seed, resolution)
-    return _FOUND[asked]
+    return list(_FOUND[asked])
 
 
 def _communities(graph: Graph, seed: int, resolution: float) -> list[np.ndarray]:
@@ -37,6 +37,8 @@ def _communities(graph: Graph, seed: int, resolution: float) -> list[np.ndarray]
     whole = nx.from_scipy_sparse_array(graph.adjacency)
     found = nx.community.louvain_communities(whole, resolution=resolution, seed=seed)
     arrays = [np.array(sorted(nodes), dtype=np.int64) for nodes in found]
+    for array in arrays:
+        array.setflags(write=False)  # several worlds share them
     return sorted(arrays, key=lambda nodes: (-len(nodes), int(nodes[0])))
 
 

@@ -83,6 +83,8 @@ def _descended(cost: np.ndarray, ours: np.ndarray, theirs: np.ndarray, a: float)
     Squares of A and B weigh the same in every coupling, since its sums are given: (1 - a) M . T - 2 a (A T B) . T is
     what falls.
     """
+    if not np.isfinite(cost).all():
+        return np.full(cost.shape, np.nan)  # training has diverged, which its loss then tells
     size = max(len(cost), 1)
     found = np.full(cost.shape, 1 / size**2)
     for _ in range(MOST):

@@ -139,7 +139,7 @@ def test_hiding(world: World, variant: str) -> None:
 
 def test_sampled_nodes(world: World) -> None:
     """Up to so many random nodes of each client carry the losses, in shares that sum to one."""
-    bench = make_bench(world, FedSagePlus())
+    bench = make_bench(world, FedSagePlus(nodes=5))
     sizes = np.diff(bench.impaired.local.ptr)
     one, two = (bench.impaired.sampled(5, bench.draws).weight for _ in range(2))
     assert not torch.equal(one, two)
@@ -148,6 +148,11 @@ def test_sampled_nodes(world: World) -> None:
         assert part.sum().item() == pytest.approx(1)
     everybody = bench.impaired.sampled(10_000, bench.draws).weight
     torch.testing.assert_close(everybody, bench.impaired.weight)
+    bench.params["d1"].data.fill_(9.0)
+    parents = [bench.generate(None, everywhere=way)[0].parent.unique().numel() for way in (False, True)]
+    assert parents == [3 * 5, len(one)]
+    curves = [begun(world, nodes=5, warmup=2, parents=way).curve for way in ("sample", "all")]
+    assert (curves[0][1:] != curves[1][1:]).all(), "what L^c teaches in the first epoch is felt in the second"
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Bench:
 
     def at_home(self) -> None:
         """Train every generator on Equation (5); a shared one is the mean of them after each epoch."""
-        pool, estimate = self.generate(self.draws)
+        pool, estimate = self.generate(self.draws, everywhere=self.rules.parents == "all")
         loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.draws)
         self.adam.step(gradients(loss, self.adam.params))
         if self.rules.shared:
@@ -113,15 +113,20 @@ class Bench:
         mended = torch.bincount(pool.parent, minlength=len(estimate)) > 0
         self.rows = client_sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
 
-    def generate(self, draws: Draws | None) -> tuple[Pool, Tensor]:
-        """Generate neighbours and n~_v ``[n]`` of the impaired graphs; ``draws`` turn on the encoder's dropout."""
+    def generate(self, draws: Draws | None, everywhere: bool = False) -> tuple[Pool, Tensor]:
+        """Generate neighbours and n~_v ``[n]`` of the impaired graphs.
+
+        Args:
+            draws: They turn on the encoder's dropout.
+            everywhere: Whether nodes beside the epoch's sample (paper) get neighbours, too.
+        """
         net, local, as_paper = self.net, self.impaired.local, self.rules.as_paper
         z = net.encode(self.params, local, draws)
         estimate = net.count(self.params, local, z)
         counts = self.counts(estimate, as_paper)
         if as_paper:
             self.impaired = self.impaired.sampled(self.rules.nodes, self.draws)
-            counts = counts * (self.impaired.weight > 0)
+            counts = counts if everywhere else counts * (self.impaired.weight > 0)
         return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=as_paper), estimate
 
     def counts(self, estimate: Tensor, rounded: bool) -> Tensor:

@@ -25,7 +25,7 @@ Variants, where the paper and its code (zkhku/fedsage at 5b3429a) part:
                         gradients back, summed by the server
     n~_v                rounded                                     truncated
     which of P slots    a random choice every epoch                 the first
-    L^c on              that sample of nodes mended                 all nodes that are left mended
+    L^c with mended     that sample, or all (``parents=all``)       all nodes that are left
     mended              the whole graph, without dropout            nodes that were left; fGen's dropout stays on
     dGen's bias starts  at the mean of n_v                          at random
 
@@ -90,6 +90,7 @@ class FedSagePlus(FedAvg[State]):
     hidden: Share h of its nodes that a client hides.
     num_pred: Generated neighbours P that a node has at most.
     nodes: Nodes of an epoch's sample (paper).
+    parents: Nodes with generated neighbours where L^c is taken: that ``sample``, or ``all`` (paper).
     warmup: Epochs on (5) alone, before term (6).
     generator_epochs: Epochs with term (6); of LocSage+ and with ``shared`` on (5), too.
     generator_lr, generator_decay: Learning rate and weight decay of the generators.
@@ -109,6 +110,7 @@ class FedSagePlus(FedAvg[State]):
     models: ClassVar[tuple[str, ...]] = ("sage", "sage_halves")
     uniform: ClassVar[tuple[str, ...]] = variants
     federated: ClassVar[bool] = True
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"parents": ("sample", "all")}
     quick: ClassVar[dict[str, Any]] = {
         "hidden": 0.2,
         "generator_epochs": 2,
@@ -121,6 +123,7 @@ class FedSagePlus(FedAvg[State]):
     hidden: float = 0.1
     num_pred: int = 5
     nodes: int = 256
+    parents: str = added("sample")
     warmup: int = 20
     generator_epochs: int = 20
     generator_lr: float = 1e-3

@@ -50,6 +50,7 @@ FedLoG prints 1543.58 MB for CiteSeer, 100 rounds, both ways: 1,929,478 numbers 
 (128, 64) and one classifier. So there an encoder of the generator seems to travel with the classifier every round; by
 FedSage's paper, and here, the classifier alone does, and phase 1 (``generator``, ``setup`` in records of before) sends
 far more than all rounds.
+Which nodes are mended for L^c makes no difference to accuracy (``fedsage/parents``).
 FedLoG's tables trained it as FedLoG, on batches of 64 at 0.001 (protocol fedlog_matched, results/fedlog/FINDINGS.md).
 """
 

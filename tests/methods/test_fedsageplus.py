@@ -138,7 +138,10 @@ def test_hiding(world: World, variant: str) -> None:
 
 
 def test_sampled_nodes(world: World) -> None:
-    """Up to so many random nodes of each client carry the losses, in shares that sum to one."""
+    """Up to so many random nodes of each client carry the losses, in shares that sum to one, and they alone are mended.
+
+    Where all are to be mended for L^c, that teaches something else.
+    """
     bench = make_bench(world, FedSagePlus(nodes=5))
     sizes = np.diff(bench.impaired.local.ptr)
     one, two = (bench.impaired.sampled(5, bench.draws).weight for _ in range(2))

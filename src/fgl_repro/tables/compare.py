@@ -70,12 +70,11 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     old = [line[f"{line['printed_selection']}_old_rule"] for line in once]
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
+    halves = [line[f"{line['printed_selection']}_half"] for line in once if at[id(line)] == REPRODUCED]
+    out |= {"all": "", "closely": sum(float(half) <= POINTS for half in halves)}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
-        if name == "all":
-            halves = [line[f"{line['printed_selection']}_half"] for line in own if at[id(line)] == REPRODUCED]
-            out["closely"] = sum(float(half) <= POINTS for half in halves)
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
     places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for line in (line for line in lines if line[f"{line['printed_selection']}_old_rule"] in COUNTED):

@@ -57,8 +57,11 @@ def test_push_logs_runs_and_table_with_tags(
     assert seen["table"].run.display_name == "table-fedlog-1"
     assert set(seen["table"].run.tags) == {"fedlog", "fedlog/1"}
     assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
-    assert call(tmp_path, "push", *corner, "--add", "fedgta") == 0
-    assert "1 runs and the table logged" in capsys.readouterr().out
+    for again, told in (((), "0 runs and the table"), (("--again",), "1 runs and the table")):
+        assert call(tmp_path, "push", *corner, *again) == 0
+        assert capsys.readouterr().out.startswith(f"{told} logged (offline).")
+    assert call(tmp_path, "push", *corner, "--add", "fedgta", "--project", "mine") == 0
+    assert "1 runs and the table logged (offline).\n" in capsys.readouterr().out, "another project has none of them yet"
     folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
     assert "table-fedlog-1-fedgta" in {run.run.display_name for run in map(wandb_log.read, folders)}
 

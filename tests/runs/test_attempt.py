@@ -37,6 +37,17 @@ def test_a_recorded_run_is_not_done_again_unless_forced(store: RecordStore, run:
     assert store.path(key_of(run)).read_text() != before
 
 
+def test_what_ran_anew_has_been_logged_for_no_table(store: RecordStore, run: Config) -> None:
+    assert attempt(run, store, execute=FAKE) == "done"
+    record = store.load(key_of(run))
+    assert record is not None
+    store.save_mirror(record, {"attempt": 2, "id": "a-2", "url": None, "purposes": ["fedlog/1"]})
+    assert attempt(override(run, {"runtime.force": True}), store, mirror="disabled", execute=FAKE) == "done"
+    anew = store.load(key_of(run))
+    assert anew is not None
+    assert anew.wandb == {"attempt": 2, "id": "a-2", "url": None}, "no id is taken twice"
+
+
 def test_a_claimed_run_is_left_to_its_holder(store: RecordStore, run: Config) -> None:
     with store.claim(key_of(run)) as claim:
         assert claim is not None

@@ -112,10 +112,14 @@ def _parser() -> argparse.ArgumentParser:
         help = "further rows, below the table's own" + "; only they are run, into a folder of their own" * (sub is run)
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
+    help = "log runs once more that were logged before for this table; in W&B's charts they then count twice"
+    push.add_argument("--again", action="store_true", help=help)
+    push.add_argument("--entity", metavar="NAME", help="W&B user or team (default: your own)")
     help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
     board = add_table("dashboard", _dashboard, help)
     board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
-    board.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
+    for sub in (push, board):
+        sub.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
     help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
     packing = add("publish", _publish, help)
     packing.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")

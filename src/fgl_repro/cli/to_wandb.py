@@ -17,7 +17,10 @@ Watched = Callable[[list[Any]], Iterable[Any]]
 
 
 def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
-    """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done, and whether all."""
+    """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done, and whether all.
+
+    A run that was logged before for this table, protocol, mode and project is left out, unless it ran anew since.
+    """
     import pandas
 
     wanted = request.one(args)
@@ -27,12 +30,22 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
+    purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
     taken: list[dict[str, Any]] = []
-    table = None
+    before = 0
     for record in watched(recorded):
-        mirror = tracking.push(record, archive.curves(record.key), mode=args.mode, tags=tags, job_type=spec.name)
-        taken += [mirror] if mirror != record.wandb else []
-        folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
+        purposes = record.wandb.get("purposes", [])
+        if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
+            before += 1
+            continue
+        mirror = tracking.push(record, archive.curves(record.key), job_type=spec.name, **options)
+        if mirror["id"] != record.wandb["id"]:
+            taken.append(mirror)
+            arrived = args.mode == "offline" or mirror["url"] is not None
+            mirror["purposes"] = purposes + [purpose] * (arrived and purpose not in purposes)
+            folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
+    table = None
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
         name = "-".join((spec.sort, spec.paper, spec.table, *added_lines(spec)))
@@ -41,11 +54,15 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             "protocol": wanted.protocol,
             **{axis: list(has) for axis, has in spec.axes.items()},
         }
-        table = tracking.push_table(frame, name, mode=args.mode, tags=tags, group=spec.name, config=config)
+        table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
     reached = args.mode == "offline" or all(mirror["url"] is not None for mirror in taken)
-    where = args.mode if reached else "offline, for W&B was out of reach"
-    told = f"{len(taken)} runs{' and the table' if table else ''} logged ({where})."
-    if done := len(taken) == len(recorded) and (table is not None or not recorded):
+    way = args.mode if reached else "offline, for W&B was out of reach"
+    told = f"{len(taken)} runs{' and the table' if table else ''} logged ({way})."
+    if before:
+        told += f" {before} had been logged before: --again logs them once more."
+    if foreign := sum(not archive.is_local(record.key) for record in recorded):
+        told += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
+    if done := len(taken) + before == len(recorded) and (table is not None or not recorded):
         return told, done
     return f"{told} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
 

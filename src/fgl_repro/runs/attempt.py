@@ -61,7 +61,8 @@ def attempt(
         if not is_missing(config, store):
             return "recorded"
         if old is not None:
-            note = note.changed(wandb=old.wandb)  # W&B never takes an id twice: this run is the next attempt
+            # W&B never takes an id twice: this run is the next attempt, which no table has logged yet.
+            note = note.changed(wandb={part: is_ for part, is_ in old.wandb.items() if part != "purposes"})
         try:
             how = config.logger
             logged: dict[str, Any] = {"project": how.project, "entity": how.entity, "system": how.system}

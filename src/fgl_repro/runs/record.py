@@ -125,7 +125,8 @@ class Note(_Strict):
         cell: Digest of ``config`` without its seed.
         status: ``ok``, ``failed``, ``oom``, or ``diverged``: its loss or validation was not finite.
         error: Traceback of a run that did not finish; of one that diverged a sentence.
-        wandb: ``{attempt, id, url}`` of the run's mirror.
+        wandb: ``{attempt, id, url}`` of the run's mirror, and ``purposes``: the tables for which it was pushed, and
+            where to.
     """
 
     format: int = FORMAT

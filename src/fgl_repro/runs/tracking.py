@@ -203,6 +203,8 @@ def push_table(
     name: str,
     *,
     mode: str = "offline",
+    project: str = "fgl_repro",
+    entity: str | None = None,
     dir: str | Path | None = None,
     tags: Sequence[str] = (),
     group: str | None = None,
@@ -213,7 +215,7 @@ def push_table(
     Args:
         frame: The table; levels of a column index are joined by a space, the row index is not logged.
         name: Name of the artifact and of the run, ``table-<paper>-<number>``.
-        mode: As of :class:`Live`; so are ``dir`` and ``tags``.
+        mode: As of :class:`Live`; so are ``project``, ``entity``, ``dir`` and ``tags``.
         group: W&B's group of the run.
         config: Which table it is, and what it was narrowed to.
 
@@ -227,8 +229,8 @@ def push_table(
     csv = flat.to_csv(index=False)
     key, folder = f"{name}-{hashlib.sha256(csv.encode()).hexdigest()[:8]}", _folder(dir)
     run_id = f"{key}-{_next_attempt(key, folder)}"
-    args: dict[str, Any] = {"project": "fgl_repro", "job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
-    args |= {"group": group, "config": dict(config or {})}
+    args: dict[str, Any] = {"project": project, "entity": entity, "group": group, "config": dict(config or {})}
+    args |= {"job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
     run = _open(mode, args, folder)
     if run is None:
         return None

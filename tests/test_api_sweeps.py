@@ -81,6 +81,7 @@ def test_a_candidate_that_fails_beside_one_that_diverges_is_told(
     found = fgl_repro.sweep("local", protocol="fedlog_tuned", seed=[2], jobs=jobs, **PLACE)
     assert not len(found)
     assert any("thirteen" in why for _, why in found.failed)
+    assert not any("the training loss is nan" in why for _, why in found.failed), "it has lost, which is no failure"
 
 
 def test_a_candidate_that_fails_is_told_though_an_older_record_stands_for_it(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -13,6 +15,7 @@ import pytest
 
 from fgl_repro.cli import publish, request
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.runs import curves, packed
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.packed import Packed, pack
 from fgl_repro.tables.kinds import common
@@ -22,8 +25,22 @@ from support.helpers import some
 from support.worlds import random_graph
 
 
+def killed_between(monkeypatch: pytest.MonkeyPatch, *writers: tuple[object, str]) -> None:
+    """Stop the process when the first of the writers has written and another one is about to."""
+    wrote: list[str] = []
+
+    def once(real: Callable[..., object], *given: object) -> object:
+        if wrote:
+            raise KeyboardInterrupt
+        wrote.append("first")
+        return real(*given)
+
+    for module, name in writers:
+        monkeypatch.setattr(module, name, partial(once, getattr(module, name)))
+
+
 def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_for(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corner = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg")
     assert call(tmp_path, "run", "table6", *corner) == 0
@@ -41,6 +58,10 @@ def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_f
     runs, rounds, _ = folders.published("fedlog")
     assert (runs[first.key], runs[second.key]) == (first, later)
     assert len(rounds[first.key]) > 2
+    with monkeypatch.context() as killed:
+        killed_between(killed, (curves, "pack"), (packed, "pack"))
+        assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 130
+    capsys.readouterr()
     assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
     assert capsys.readouterr().err == ""
     runs, rounds, _ = folders.published("fedlog")

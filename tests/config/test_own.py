@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -84,6 +87,26 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
         key(**{"method.shrunk": 1})
     row = with_rows(load("fedlog/1"), ["fedmine:paper"]).rows[-1]
     assert row.label == "fedmine (paper)"
+
+
+def test_the_key_of_a_class_with_sets_is_the_same_in_every_process() -> None:
+    code = """
+from fgl_repro.config.own import announce
+from fgl_repro.methods.fedavg import FedAvg
+
+class Own(FedAvg):
+    name = "own"
+    shared = {"layers": frozenset({"W1", "W2", "b1", "b2"}), "order": ("W1",)}
+
+print(announce(Own).recorded["source"])
+"""
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
 
 
 def test_a_class_that_no_configuration_can_hold_is_refused_at_once() -> None:

@@ -45,9 +45,9 @@ def test_clients_without_rows_do_not_count() -> None:
         counts = mask.sum(1)
         numbers = None
 
-    always_zero = torch.tensor([1.0, 0.0]).expand(3, 2, 2)
-    assert metrics.accuracy(always_zero, Rows) == pytest.approx(1 / 3)  # type: ignore[arg-type]
-    assert metrics.accuracy(always_zero, Rows, "clients") == pytest.approx(1 / 4)  # type: ignore[arg-type]
+    always_zero, nodes = torch.tensor([1.0, 0.0]).expand(3, 2, 2), torch.tensor([2.0, 5.0, 1.0])
+    assert metrics.accuracy(always_zero, Rows, "pooled", nodes) == pytest.approx(1 / 3)  # type: ignore[arg-type]
+    assert metrics.accuracy(always_zero, Rows, "clients", nodes) == pytest.approx(1 / 4)  # type: ignore[arg-type]
 
 
 def test_clients_that_validate_are_weighted_by_all_their_nodes() -> None:
@@ -59,8 +59,8 @@ def test_clients_that_validate_are_weighted_by_all_their_nodes() -> None:
         counts = mask.sum(1)
         numbers = None
 
-    always_zero = torch.tensor([1.0, 0.0]).expand(3, 3, 2)
-    found = metrics.accuracy(always_zero, Rows, "nodes", torch.tensor([10.0, 7.0, 90.0]))  # type: ignore[arg-type]
+    always_zero, nodes = torch.tensor([1.0, 0.0]).expand(3, 3, 2), torch.tensor([10.0, 7.0, 90.0])
+    found = metrics.accuracy(always_zero, Rows, "nodes", nodes)  # type: ignore[arg-type]
     assert found == pytest.approx((10 / 3 + 7) / 17)
 
 

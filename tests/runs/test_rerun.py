@@ -7,7 +7,8 @@ import torch
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import gpu_of
-from fgl_repro.runs.rerun import OTHER_CPU, Comparison, config_of, same_cpu
+from fgl_repro.runs.record import Measured
+from fgl_repro.runs.rerun import OTHER_CPU, Comparison, config_of, largest_gap, same_cpu
 from support import helpers
 
 ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
@@ -28,6 +29,26 @@ def test_rounding_of_another_cpu_is_no_failure(lines: list[str], largest: float,
     assert Comparison(lines, largest, bound).ok is ok
 
 
+@pytest.mark.parametrize(
+    ("metric", "recorded", "again", "gap"),
+    [
+        ("accuracy", 0.5, 0.48, 0.02),
+        ("mae", 0.5, 0.48, 0.04),  # a share of the error, whose unit may be any
+        ("accuracy", None, None, 0.0),
+        ("accuracy", None, 0.5, float("inf")),
+        ("accuracy", 0.5, None, float("inf")),
+    ],
+)
+def test_the_largest_gap(metric: str, recorded: float | None, again: float | None, gap: float) -> None:
+    runs = [
+        helpers.record(helpers.config()).changed(
+            metrics={"seen_graph": {"best": Measured(value, None, None, None, [], [], metric=metric)}}
+        )
+        for value in (recorded, again)
+    ]
+    assert largest_gap(*runs) == pytest.approx(gap)
+
+
 def test_a_cpu_is_told_by_what_its_record_says_of_it() -> None:
     here = "AMD EPYC (family 25, model 17)"
     assert same_cpu(here, here)
@@ -38,7 +59,7 @@ def test_a_cpu_is_told_by_what_its_record_says_of_it() -> None:
 
 
 def test_it_says_when_the_files_of_the_options_have_changed() -> None:
-    told = "2 values differ, accuracies by up to 0.0100 (same CPU"
+    told = "2 values differ, accuracies (errors: as a share) by up to 0.0100 (same CPU"
     assert str(Comparison([ACCURACY] * 2, 0.01, 0.0)) == f"{told})."
     assert str(Comparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
         f"{told}, and the files of its options have changed since)."

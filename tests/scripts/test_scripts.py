@@ -165,3 +165,8 @@ def test_clusters_are_near_the_best_ones_and_pieces_are_dealt_by_size() -> None:
     assert [len(set(found[part].tolist())) for part in (slice(5), slice(5, 9), slice(9, 12))] == [1, 1, 1]
     assert len(set(found.tolist())) == 3
     assert divisions.dealt([[1] * 5, [2] * 30, [3] * 7], 30) == [[2] * 30, [3] * 7 + [1] * 5]
+
+
+def test_the_page_of_methods_is_what_their_files_say() -> None:
+    module = script("catalogue")
+    assert module.PAGE.read_text(encoding="utf-8") == module.text(), "write it again: python scripts/catalogue.py"

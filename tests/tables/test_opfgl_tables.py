@@ -14,9 +14,11 @@ from scipy.stats import linregress
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, compare, results
+from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import costs, growth
 from fgl_repro.tables.load import load
+from fgl_repro.tables.swept import added_lines
 from support import helpers
 
 
@@ -84,6 +86,13 @@ def test_costs_are_swept_around_a_middle() -> None:
     values = [tuple(row.overrides[axis] for axis in SWEPT) for row in rows]
     assert len(set(values)) == len(values) == 10
     assert all(sum(v != m for v, m in zip(each, (10000, 10, 100), strict=True)) <= 1 for each in values)
+
+
+@pytest.mark.parametrize("name", ["26", "28"])
+def test_rows_added_to_a_table_that_sweeps_go_into_a_folder_of_their_own(name: str) -> None:
+    spec = with_rows(load(f"opfgl/{name}"), ["fedgta"])
+    assert added_lines(spec) == ("fedgta",)
+    assert artifact.place(spec, spec.protocols[0]).parts[0] == "opfgl+fedgta"
 
 
 def test_every_quantity_has_a_unit() -> None:

@@ -11,7 +11,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from fgl_repro.config import GROUPS, options
 from fgl_repro.config.refused import of_yaml, unknown_option, wrong_value
 from fgl_repro.config.schema import unknown_key
-from fgl_repro.config.yamls import first_line
+from fgl_repro.config.yamls import in_one_line
 from fgl_repro.core.errors import UserError, nearest, sentence
 
 
@@ -22,21 +22,21 @@ def explain(error: BaseException) -> str:
     if told_of_yaml := of_yaml(error):
         return sentence(UserError(told_of_yaml))
     if isinstance(error, OverrideParseException):
-        return f"the override '{error.override}' cannot be read: {first_line(error)}."
+        return f"the override '{error.override}' cannot be read: {in_one_line(error)}."
     if told := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
         as_list = f", or write {told[1]}=[{told[2]}] if it is one list" if "." in told[1] else ""
         return f"{told[1]}={told[2]} gives several values: add -m (a sweep){as_list}."
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing(error.missing_cfg_file, list(error.options or ()), str(error))
     cause = error.__cause__
-    said = str(error)
-    told = re.search(r"Could not override '([^']+)'", said)
+    message = str(error)
+    told = re.search(r"Could not override '([^']+)'", message)
     if told and isinstance(cause, OmegaConfBaseException) and isinstance(cause.object_type, type):
         key = str(cause.full_key or told[1])
         if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
             return f"{key} is not there to be changed: write + before its name to add it."
         return unknown_key(key, cause.object_type)
-    told = re.search(r"Error merging override (\S+)", said)
+    told = re.search(r"Error merging override (\S+)", message)
     if told and cause is not None:
         key, _, value = told[1].partition("=")
         return wrong_value(key, value, cause)
@@ -44,20 +44,20 @@ def explain(error: BaseException) -> str:
         key = str(error.full_key)
         choices = f", one of {', '.join(options(key))}" if key in GROUPS else ""
         return f"{key} is missing: give {key}=...{choices}."
-    parts = [first_line(error), *([first_line(cause)] if isinstance(cause, Exception) else [])]
+    parts = [in_one_line(error), *([in_one_line(cause)] if isinstance(cause, Exception) else [])]
     return f"{': '.join(dict.fromkeys(part for part in parts if part))}."
 
 
-def _missing(named: str, available: list[str], said: str) -> str:
+def _missing(named: str, available: list[str], message: str) -> str:
     """Explain the choice of an option that no yaml file has."""
     group, _, option = named.rpartition("/")
     names = options(group) or sorted(name for name in available if not name.startswith("_"))
     method, colon, variant = option.partition(":")
     if group == "method" and colon and method in names:
         return f"{group}={option} is no option: give method={method} method.variant={variant}."
-    if group in GROUPS and not said.startswith("In '"):
+    if group in GROUPS and not message.startswith("In '"):
         return unknown_option(group, option, names)
-    where = re.match(r"In '([^']+)'", said)
+    where = re.match(r"In '([^']+)'", message)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
     plugins = (
         "; further ones come with pip install -c constraints.txt -e '.[launchers]'"

@@ -100,14 +100,14 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
         print(_left_out(again), file=sys.stderr)
     if old:
         print(_outdated(old, args.replace), file=sys.stderr)
+    drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
+    kept = {key: store.curves(key) for key in done if key in drawn or store.enough(key, "all")}
+    # Curves come first: after a kill in between the next call still sees which runs have other numbers, and goes on.
+    count = curves.pack(kept, rounds, gone | {run.key for run in again if args.replace})
     print(f"{runs} holds {packed.pack(done.values(), runs, gone)} runs.")
     lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
     if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
         print(f"{diverged} holds {count} runs that diverged.")
-    drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
-    kept = [key for key in done if key in drawn or store.enough(key, "all")]
-    gone |= {run.key for run in again if args.replace}
-    count = curves.pack({key: store.curves(key) for key in kept}, rounds, gone)
     if count:
         print(f"{rounds} holds the curves of {count} runs.")
 

@@ -242,9 +242,9 @@ def command_of(config: Config, records: Path | None = None) -> str:
     clients = config.partitioner.clients
     if config.model != unchecked(clients, **named).model:
         named["model"] = _model_of(config)
-    said, plain = as_plain(config), as_plain(unchecked(clients, **named))
+    own, plain = as_plain(config), as_plain(unchecked(clients, **named))
     words = [*(f"{axis}={name}" for axis, name in named.items()), f"partitioner.clients={clients}"]
-    words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in said[axis].items() if v != plain[axis][k]]
+    words += [f"{axis}.{k}={v}".replace(" ", "") for axis in AXES for k, v in own[axis].items() if v != plain[axis][k]]
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
     if records not in (None, default_records()):

@@ -147,8 +147,8 @@ def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
     hints = get_type_hints(Config)
     loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
     store.store(name=NOTHING, node={})
-    said = {"app_name": "fgl-train", "header": "", "footer": "", "template": told}
-    store.store(group="hydra/help", name="fgl", node=said)
+    page = {"app_name": "fgl-train", "header": "", "footer": "", "template": told}
+    store.store(group="hydra/help", name="fgl", node=page)
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
     for group, name, node in known:
         store.store(group=group, name=name, node=node)

@@ -63,5 +63,19 @@ def _text(kind: type) -> str:
                     where = f"{kind.__name__}.{name}"
                     raise UserError(f"the text of {where} cannot be found: define it in a file.") from None
         elif name != "recorded" and (not name.startswith("__") or name == "__annotations__"):
-            parts.append(re.sub(r" at 0x[0-9a-f]+", "", f"{name} = {value!r}"))
+            parts.append(re.sub(r" at 0x[0-9a-f]+", "", f"{name} = {_repr(value)}"))
     return "\n".join(parts)
+
+
+def _repr(value: object) -> str:
+    """Return ``repr(value)`` with its sets in order, which otherwise differs from process to process."""
+    if isinstance(value, set | frozenset) and type(value) in (set, frozenset) and value:
+        items = ", ".join(sorted(_repr(each) for each in value))
+        return f"{{{items}}}" if type(value) is set else f"frozenset({{{items}}})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{_repr(key)}: {_repr(each)}' for key, each in value.items())}}}"
+    if type(value) is list:
+        return f"[{', '.join(map(_repr, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(_repr, value))}{',' * (len(value) == 1)})"
+    return repr(value)

@@ -19,7 +19,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.schema import converted
 
 READING = "_reading_"
-"""Key of a config whose tables resolve to what :func:`told` says of them, and not to one of their entries."""
+"""Key of a config whose tables resolve to what :func:`as_word` says of them, and not to one of their entries."""
 
 _SAME = re.compile(r"\$\{(\w+)\.(\w+)\}")
 
@@ -99,8 +99,8 @@ def _table(found: Any) -> Any:
     """Read what a word says: a table, or itself."""
     if not str(found).startswith(READING):
         return found
-    said = json.loads(found.removeprefix(READING))
-    return Table(said["axis"], {name: _table(value) for name, value in said["entries"].items()})
+    table = json.loads(found.removeprefix(READING))
+    return Table(table["axis"], {name: _table(value) for name, value in table["entries"].items()})
 
 
 def entry(axis: str, name: str, table: Mapping[str, Any]) -> Any:
@@ -123,20 +123,20 @@ def together(parts: Mapping[str, Part]) -> dict[str, Any]:
 
     def name(axis: str) -> str:
         if axis == "cell":
-            return f"{name('method')}-{name('dataset')}-{said('partitioner', 'clients')}"
+            return f"{name('method')}-{name('dataset')}-{value_of('partitioner', 'clients')}"
         return getattr(parts[axis].owner, "name", "")
 
-    def said(group: str, key: str) -> Any:
+    def value_of(group: str, key: str) -> Any:
         if group not in parts or key not in parts[group].values.keys() | parts[group].open.keys():
             raise UserError(f"a yaml says ${{{group}.{key}}}, which is no key of a run: mend the yaml.")
         part = parts[group]
         found = part.open.get(key, part.values.get(key))
         while isinstance(found, Table):
             found = entry(found.axis, name(found.axis), found.entries)
-        return said(found.group, found.key) if isinstance(found, Same) else found
+        return value_of(found.group, found.key) if isinstance(found, Same) else found
 
     made = {}
     for group, part in parts.items():
-        decided = {key: converted(part.owner, key, said(group, key)) for key in part.open}
+        decided = {key: converted(part.owner, key, value_of(group, key)) for key in part.open}
         made[group] = part.owner(**part.values, **decided)
     return made

@@ -14,7 +14,7 @@ from omegaconf.errors import ConfigKeyError, GrammarParseError, OmegaConfBaseExc
 from yaml import YAMLError
 
 from fgl_repro.config.schema import GROUPS, Config, unknown_key
-from fgl_repro.config.yamls import conf_dir, first_line, folders, read_yaml
+from fgl_repro.config.yamls import conf_dir, folders, in_one_line, read_yaml
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.registry import PACKAGES
@@ -40,17 +40,17 @@ def in_a_sentence() -> Iterator[None]:
         told = of_yaml(error)
         if told is None and not isinstance(error, HydraException | OmegaConfBaseException):
             raise
-        raise UserError(told or f"{first_line(error.__cause__ or error)}: mend the yaml.") from error
+        raise UserError(told or f"{in_one_line(error.__cause__ or error)}: mend the yaml.") from error
 
 
 def of_yaml(error: BaseException) -> str | None:
     """Tell what is wrong with a yaml file; None where something else is."""
-    said, cause = str(error), error.__cause__ or error.__context__
+    message, cause = str(error), error.__cause__ or error.__context__
     if isinstance(error, UNREADABLE) or isinstance(cause, GrammarParseError):
         return _unreadable(error)
-    if told := re.match(r"Invalid defaults list in '(.+)', (.+)", said):
+    if told := re.match(r"Invalid defaults list in '(.+)', (.+)", message):
         return _wrong(told[1], f"its {told[2]}, as in [{_first_schema(told[1])}, _self_]")
-    if not (told := re.match(r"In '(.+?)': (Could not load|Could not find|\w+ raised while composing)", said)):
+    if not (told := re.match(r"In '(.+?)': (Could not load|Could not find|\w+ raised while composing)", message)):
         return None
     if told[2] == "Could not find" and told[1].rpartition("/")[0] not in GROUPS:
         return None  # a choice, which an experiment makes as a command line does
@@ -96,7 +96,7 @@ def wrong_value(key: str, value: Any, error: BaseException) -> str:
         return f"{key}={value}: give a list of {WANTED[told[1]].removeprefix('a ')}s."
     if told:
         return f"{key}={value}: give {WANTED[told[1]]}."
-    return f"{key}={value}: {first_line(error)}."
+    return f"{key}={value}: {in_one_line(error)}."
 
 
 def _file(config: str) -> Path | str:
@@ -152,5 +152,5 @@ def _wrong_entry(config: str, error: OmegaConfBaseException) -> str:
         key = f"{group}.{key.partition('.')[2]}"
     if isinstance(error, ConfigKeyError):
         owner = error.object_type
-        return unknown_key(key, owner) if isinstance(owner, type) and is_dataclass(owner) else first_line(error)
+        return unknown_key(key, owner) if isinstance(owner, type) and is_dataclass(owner) else in_one_line(error)
     return wrong_value(key, error.value, error)

@@ -75,12 +75,12 @@ def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
     except RecursionError:
         told = "an entry contains itself"
     except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:
-        told = first_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
+        told = in_one_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
     raise UserError(f"the {kind} {path} cannot be read ({told}): mend the yaml.")
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of a message, without OmegaConf's notes for programmers and Hydra's addresses."""
+def in_one_line(error: BaseException) -> str:
+    """Return a message in one line, without OmegaConf's notes for programmers and Hydra's addresses."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = " ".join(line for line in lines if not line.startswith("See https://"))
     return " ".join(NOISE.sub("", text).split()).rstrip(".")

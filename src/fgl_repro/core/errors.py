@@ -33,6 +33,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {spelled[near[0]]}?)" if near else ""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what a library or the system says; what follows is advice for programmers."""
+    message = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return next(iter(message.strip().splitlines()), type(error).__name__).rstrip(".:? ")
+
+
 def sentence(error: BaseException) -> str:
     """Tell an exception in one line.
 

@@ -76,9 +76,9 @@ class Dataset(Option):
         one's own have fields, a revision and, if announced, a text that no form knows of.
         """
         says = next(of for of in type(self).__mro__ if "form" in vars(of))
-        said = {f.name for f in fields(self)} <= {f.name for f in fields(says)}
+        whole = {f.name for f in fields(self)} <= {f.name for f in fields(says)}
         ours = type(self).__module__.startswith("fgl_repro.")
-        if said and ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
+        if whole and ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
             return ""
         return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
 

@@ -24,7 +24,7 @@ class UnionGraph:
         node: Base-graph node of each union node, int64 ``[N]``; clients contiguous, ascending inside a client.
         ptr: Client k owns union nodes ``ptr[k]:ptr[k + 1]``, int64 ``[K + 1]``.
         adjacency: Block-diagonal symmetric 0/1 CSR float32 ``[N, N]``, no self-loops.
-        block: The graph of one client, where all clients have the same; else None.
+        block: The graph of one client, where the union was made as copies of it; else None.
     """
 
     base: Graph

@@ -61,7 +61,7 @@ PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}
 """What a protocol's average is called in a measurement."""
 
 
-def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Tensor | None = None) -> Tensor:
+def accuracy(logits: Tensor, view: View, average: Average, nodes: Tensor) -> Tensor:
     """Measure the share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 without rows.
 
     Where numbers are predicted, minus the mean absolute error: more is better here, too.
@@ -73,7 +73,7 @@ def accuracy(logits: Tensor, view: View, average: Average = "pooled", nodes: Ten
     if average == "pooled":
         return hits(logits, view).sum() / view.counts.sum().clamp_min(1)
     weight = (view.counts > 0).to(view.mask.dtype)
-    if average == "nodes" and nodes is not None:
+    if average == "nodes":
         weight = weight * nodes
     return (weight * hits(logits, view) / view.counts.clamp_min(1)).sum() / weight.sum().clamp_min(1)
 
@@ -144,11 +144,11 @@ def macro_f1(probe: Probe, predicted: np.ndarray) -> np.ndarray:
     """Compute the F1 of every class at every client, ``[K, C]``: 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
     owner, labels = probe.graph.owner[probe.rows], probe.graph.labels[probe.rows]
     shape = probe.graph.num_clients, probe.graph.base.num_classes
-    both, true, said = (np.zeros(shape) for _ in range(3))
+    both, true, guessed = (np.zeros(shape) for _ in range(3))
     np.add.at(both, (owner, labels), predicted == labels)
     np.add.at(true, (owner, labels), 1)
-    np.add.at(said, (owner, predicted), 1)
-    out: np.ndarray = 2 * both / np.maximum(true + said, 1)
+    np.add.at(guessed, (owner, predicted), 1)
+    out: np.ndarray = 2 * both / np.maximum(true + guessed, 1)
     return out
 
 

@@ -105,7 +105,7 @@ class Protocol(Axis):
             ddof=(0, 1),
         )
         self.at_least(1, "rounds", "local_epochs", "check_every", "patience", "link_tuning")
-        self.at_least(0, "steps", "batch", "lr", "weight_decay", "fine_tuning", "fine_tuning_lr")
+        self.at_least(0, "split_seed", "steps", "batch", "lr", "weight_decay", "fine_tuning", "fine_tuning_lr")
         if self.split[1:2] == [0] and self.selected_by == "validation":
             raise UserError(
                 f"protocol.split={list(self.split)} must be three shares (train, validation, test) that sum to 1, with "

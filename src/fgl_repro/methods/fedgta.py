@@ -125,11 +125,11 @@ class FedGTA(FedAvg[State]):
         logits = clients.model(clients.trained, state.view)
         spread = self.spread(state, torch.softmax(logits, -1).flatten(0, 1)[state.view.slots])
         known = state.trains.unsqueeze(1)
-        said = [torch.where(known, state.labels, torch.softmax(z, 1)) for z in spread]
+        shares = [torch.where(known, state.labels, torch.softmax(z, 1)) for z in spread]
         flat = torch.where(known, state.labels, torch.softmax(spread[-1] / self.temperature, 1))
         classes = flat.shape[1]
         sure = state.degree * (classes / np.e + (flat * (flat + 1e-8).log()).sum(1))
-        used = said if self.as_paper else said[-1:]
+        used = shares if self.as_paper else shares[-1:]
         moments = torch.cat([self.moments_of(state.view.placed(u), state.view) for u in used], dim=1)
         return Upload(clients.params, moments, state.view.placed(sure).sum(1))
 
@@ -148,14 +148,14 @@ class FedGTA(FedAvg[State]):
             out.append(now)
         return out
 
-    def moments_of(self, said: Tensor, view: View) -> Tensor:
+    def moments_of(self, shares: Tensor, view: View) -> Tensor:
         """Compute raw moments of all classes, then central ones, ``[K, D]``, of each client's rows ``[K, r, C]``."""
         nodes = view.counts.view(-1, 1).clamp_min(1)
         orders = range(1, self.moments + 1)
-        raw = [(said**p).sum(1) / nodes for p in orders]
+        raw = [(shares**p).sum(1) / nodes for p in orders]
         if not self.central:
             return torch.cat(raw, dim=1)
-        away = (said - raw[0].unsqueeze(1)) * view.mask.unsqueeze(-1)
+        away = (shares - raw[0].unsqueeze(1)) * view.mask.unsqueeze(-1)
         return torch.cat(raw + [(away**p).sum(1) / nodes for p in orders], dim=1)
 
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:

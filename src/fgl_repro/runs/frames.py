@@ -27,12 +27,12 @@ def scores(record: Record, source: str) -> list[dict[str, Any]]:
     Args:
         source: Where the record is from.
     """
-    said = record.config
+    config = record.config
     run: dict[str, Any] = {"key": record.key, "cell": record.cell, "source": source}
-    run |= {"dataset": said["dataset"]["name"], "world": said["setting"]["world"]}
-    run |= {"partitioner": said["partitioner"]["name"], "clients": said["partitioner"]["clients"]}
-    run |= {"protocol": record.protocol, "model": said["model"]["name"], "method": said["method"]["name"]}
-    run |= {"variant": said["method"].get("variant", ""), "seed": said["seed"]}
+    run |= {"dataset": config["dataset"]["name"], "world": config["setting"]["world"]}
+    run |= {"partitioner": config["partitioner"]["name"], "clients": config["partitioner"]["clients"]}
+    run |= {"protocol": record.protocol, "model": config["model"]["name"], "method": config["method"]["name"]}
+    run |= {"variant": config["method"].get("variant", ""), "seed": config["seed"]}
     run |= {"best_round": record.selection.best_round, "seconds": record.seconds["total"], "written": record.written}
     run |= {"bytes": sum(line["bytes"] for line in sent(record))}
     names = ("accuracy", "pooled", "clients_mean", "macro")

@@ -116,15 +116,15 @@ def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> l
     _importable(configs)
     known, candidates = folders.done, [each for config in configs for each in tuning.candidates(config)]
     untried = {key_of(config): config for config in candidates if _untried(config, known)}
-    failed = _in_processes(untried.values(), jobs, folders)
+    lost = _in_processes(untried.values(), jobs, folders)
     store = folders.store
     notes = {key: note for key in untried if (note := store.load_failed(key)) is not None}
-    if len(failed) <= sum(note.status == DIVERGED for note in notes.values()):
-        failed = []  # what diverged has lost
     done = {key for key in untried if key not in notes and store.path(key).exists()}
     chosen = [each for config in configs if (each := tuning.choose(config, folders.done)) is not None]
     left = [config for config in chosen if not (config.runtime.force and key_of(config) in done)]
-    return failed + _in_processes(left, jobs, folders)
+    diverged = {key for key, note in notes.items() if note.status == DIVERGED}  # they have lost, and are no failure
+    failed = {key: why for key, why in lost.items() if key not in diverged} | _in_processes(left, jobs, folders)
+    return list(failed.values())
 
 
 def _untried(candidate: Config, known: Source) -> bool:
@@ -132,7 +132,8 @@ def _untried(candidate: Config, known: Source) -> bool:
     return candidate.runtime.force or not tuning.diverged(key_of(candidate), known)
 
 
-def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
+def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -> dict[str, tuple[str, str]]:
+    """Do what is missing; returns label and sentence of what failed, by key."""
     known = folders.done
     return run_all([config for config in configs if is_missing(config, known)], jobs, folders.store).failed
 

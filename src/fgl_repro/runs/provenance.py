@@ -86,10 +86,12 @@ def _cpu() -> str:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
         first = ""
-    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
-    name = said.get("model name") or platform.processor() or platform.machine()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    name = facts.get("model name") or platform.processor() or platform.machine()
     return (
-        f"{name} (family {said['cpu family']}, model {said['model']})" if {"cpu family", "model"} <= {*said} else name
+        f"{name} (family {facts['cpu family']}, model {facts['model']})"
+        if {"cpu family", "model"} <= {*facts}
+        else name
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from fgl_repro.config import Config, from_science, key_of
@@ -16,9 +18,11 @@ from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
 
 OTHER_CPU = 0.05
-"""By how much an accuracy over all clients may differ on another CPU, at either round. On Cora with three clients and
-three seeds FedNTD was up to .040 apart, FedLoG .034, FedAvg .008, Local and FED-PUB equal; one client with few nodes
-was .14 apart. On one machine runs repeat to the bit."""
+"""By how much an accuracy over all clients may differ on another CPU, at either round; an error by such a share of it.
+
+On Cora with three clients and three seeds FedNTD was up to .040 apart, FedLoG .034, FedAvg .008, Local and FED-PUB
+equal; one client with few nodes was .14 apart. On one machine runs repeat to the bit.
+"""
 
 RESULT = ("metrics", "selection", "bytes", "partition", "world", "data")
 
@@ -55,7 +59,7 @@ class Comparison:
 
     Attributes:
         lines: One for each value that differs; none if the results are identical.
-        largest: Largest difference between two accuracies over all clients.
+        largest: Largest difference between two accuracies over all clients, or two errors, as a share of the recorded.
         bound: What ``largest`` may be: 0 on the CPU that made the record, more on another, an unknown one, or a GPU.
         edited: Whether the files of the run's options have changed since it was recorded, as far as the record tells.
     """
@@ -77,7 +81,8 @@ class Comparison:
         elsewhere = f"on a GPU, or another CPU than the record's, up to {self.bound} is to be expected"
         where = elsewhere if self.bound else "same CPU"
         why = ", and the files of its options have changed since" if self.edited else ""
-        return f"{len(self.lines)} values differ, accuracies by up to {self.largest:.4f} ({where}{why})."
+        gap = f"accuracies (errors: as a share) by up to {self.largest:.4f}"
+        return f"{len(self.lines)} values differ, {gap} ({where}{why})."
 
 
 def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
@@ -97,9 +102,8 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     alike = not record.on_gpu and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
     bound = 0.0 if alike else OTHER_CPU
-    gaps = [abs(a - b) for a, b in zip(_accuracies(record), _accuracies(again), strict=False)]
     text = again.versions["options"]
-    return Comparison(lines, max(gaps, default=0.0), bound, record.versions.get("options", text) != text)
+    return Comparison(lines, largest_gap(record, again), bound, record.versions.get("options", text) != text)
 
 
 def same_cpu(recorded: str, here: str) -> bool:
@@ -107,9 +111,17 @@ def same_cpu(recorded: str, here: str) -> bool:
     return bool(recorded) and (here == recorded or here.startswith(f"{recorded} (family "))
 
 
-def _accuracies(record: Record) -> list[float]:
-    found = [at for probe in sorted(record.metrics) for at in map(record.metrics[probe].get, SELECTIONS) if at]
-    return [at.accuracy or 0.0 for at in found]
+def largest_gap(record: Record, again: Record) -> float:
+    """Measure the largest gap of what both runs measured; infinite where only one of them has a number."""
+    gaps = [0.0]
+    for probe, at in product({**record.metrics, **again.metrics}, SELECTIONS):
+        old, new = (run.metrics.get(probe, {}).get(at) for run in (record, again))
+        a, b = (None if found is None else found.accuracy for found in (old, new))
+        if old is None or a is None or b is None:
+            gaps.append(0.0 if a is b else math.inf)
+        else:
+            gaps.append(abs(a - b) / (a if old.kind.error and a else 1))
+    return max(gaps)
 
 
 def differences(old: Any, new: Any, path: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from fgl_repro.config import Config, key_of, science
@@ -26,12 +27,12 @@ SHOWN = 20  # failed runs that are named one by one
 
 @dataclass
 class Summary:
-    """What became of a sweep. ``failed``: label and sentence of each run without a result."""
+    """What became of a sweep. ``failed``: label and sentence of each run without a result, by its key."""
 
     done: int = 0
     skipped: int = 0
     elsewhere: int = 0
-    failed: list[tuple[str, str]] = field(default_factory=list)
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -39,7 +40,7 @@ class Summary:
 
     def sentences(self) -> list[str]:
         """Write one line for each failed run (the first twenty)."""
-        lines = [f"failed: {label}: {why}" for label, why in self.failed[:SHOWN]]
+        lines = [f"failed: {label}: {why}" for label, why in islice(self.failed.values(), SHOWN)]
         if len(self.failed) > SHOWN:
             lines.append(f"failed: {len(self.failed) - SHOWN} more; every failed run left a .failed.json.")
         return lines
@@ -138,7 +139,7 @@ class _Sweep:
             if answer.ending == "died":  # and could not say so itself
                 with suppress(OSError):
                     self._store.save_failed(note_of(job.config).changed(error=answer.sentence))
-            self.summary.failed.append((label(job.identity), answer.sentence))
+            self.summary.failed[job.key] = label(job.identity), answer.sentence
         self._progress.advance()
 
     def _look_around(self) -> None:

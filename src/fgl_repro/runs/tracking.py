@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from fgl_repro.core.errors import first_line
 from fgl_repro.runs.names import mirror_name, row_of
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Live:
         try:
             action(self._run)
         except Exception as error:
-            log.warning("W&B could not %s (%s); the run goes on and its record is complete.", doing, _line(error))
+            log.warning("W&B could not %s (%s); the run goes on and its record is complete.", doing, first_line(error))
 
 
 def push(record: Record, curves: Mapping[str, Sequence[Any]], **options: Any) -> dict[str, Any]:
@@ -247,7 +248,7 @@ def push_table(
         run.log_artifact(artifact)
         run.finish(exit_code=0)
     except Exception as error:
-        log.warning("W&B could not take %s (%s); the CSV in results/ is complete.", name, _line(error))
+        log.warning("W&B could not take %s (%s); the CSV in results/ is complete.", name, first_line(error))
         with suppress(Exception):
             run.finish(exit_code=1)
         return None
@@ -278,7 +279,7 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
             if choice == "online":
                 _refused.add(choice)
                 sentence = "W&B online is out of reach (%s): logging offline; send it later by: wandb sync."
-            log.warning(sentence, _line(error))
+            log.warning(sentence, first_line(error))
     return None
 
 
@@ -310,7 +311,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float | int]:
         elif isinstance(value, int | float) and math.isfinite(value):
             out[f"{prefix}{name}"] = value
     return out
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

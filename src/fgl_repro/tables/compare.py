@@ -78,7 +78,7 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
     places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for line in (line for line in lines if line[f"{line['printed_selection']}_old_rule"] in COUNTED):
-        place = line["table"], line["panel"], line["dataset"], str(line["clients"])
+        place = tuple(str(line.get(name)) for name in ("protocol", "table", "figure", "panel", "dataset", "clients"))
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
         places.setdefault(place, {}).setdefault(line["name"], means)
     taus = [found for pairs in places.values() if (found := tau(list(pairs.values()))) is not None]
@@ -94,8 +94,9 @@ def _fitted(lines: Sequence[Mapping[str, Any]], fitted: int) -> list[Mapping[str
 
 def head(table: Grid, cell: Cell) -> dict[str, Any]:
     """Fill the first columns of a CSV line about a cell of a grid of accuracies."""
-    where = {"paper": table.spec.paper, "table": table.spec.table, "panel": cell.panel.name, "protocol": table.protocol}
-    column, row = {"dataset": cell.dataset, "clients": cell.clients}, cell.row
+    spec, row = table.spec, cell.row
+    where = {"paper": spec.paper, spec.sort: spec.table, "panel": cell.panel.name, "protocol": table.protocol}
+    column = {"dataset": cell.dataset, "clients": cell.clients}
     return {**where, **column, "method": row.method, "name": row.name, "variant": row.variant}
 
 

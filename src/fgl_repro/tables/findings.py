@@ -70,10 +70,10 @@ def _kind(told: Words) -> Metric:
 class _Lookup:
     """One placeholder: its word, what it says, and what it inherits from ``set`` and ``each``."""
 
-    def __init__(self, published: Published, word: str, said: Words, inherited: Words) -> None:
+    def __init__(self, published: Published, word: str, given: Words, inherited: Words) -> None:
         self.published, self.word, self.inherited = published, word, inherited
-        self.form = {name: value for name, value in said.items() if name in FORMAT}
-        self.filters = {name: value for name, value in said.items() if name not in FORMAT}
+        self.form = {name: value for name, value in given.items() if name in FORMAT}
+        self.filters = {name: value for name, value in given.items() if name not in FORMAT}
         self.at = inherited.get("at", "best")
         self.lines: list[Words] = []
         self.keys: list[str] = []
@@ -277,19 +277,19 @@ def fill(text: str, published: Published, where: str, inherited: Words, linked: 
             parts = shlex.split(match[2])
             if lost := [part for part in parts if "=" not in part]:
                 raise ValueError(f"{lost[0]} is no name=value")
-            said = dict(part.split("=", 1) for part in parts)
+            given = dict(part.split("=", 1) for part in parts)
             if word == "each":
                 body, end, _ = text[position:].removeprefix("\n").partition("{end}\n")
                 if not end:
                     raise ValueError("no line {end} follows")
                 position = text.index(end, position) + len(end)
-                out += [fill(body, published, where, inherited | values, linked) for values in _combinations(said)]
+                out += [fill(body, published, where, inherited | values, linked) for values in _combinations(given)]
             elif word == "set":
-                inherited, position = inherited | said, position + text.startswith("\n", position)
-            elif word in inherited and not said:
+                inherited, position = inherited | given, position + text.startswith("\n", position)
+            elif word in inherited and not given:
                 out.append(_in_prose(word, inherited[word]))
             else:
-                lookup = _Lookup(published, word, said, inherited)
+                lookup = _Lookup(published, word, given, inherited)
                 number = lookup.text()
                 out.append(number if linked is None else linked(number, lookup.lines, lookup.keys))
         except (ValueError, KeyError, IndexError, TypeError) as error:

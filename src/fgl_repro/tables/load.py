@@ -188,8 +188,8 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
         owner: type[Any] = next((PARTS[part] for part in mistake["loc"][-2::-1] if part in PARTS), TableSpec)
         known = [f.name for f in fields(owner) if f.name not in GIVEN]
         raise _wrong(path, f"it has no use for {where}: it may have {', '.join(known)}")
-    said = mistake["msg"].removeprefix("Value error, ").replace("tuple", "list")
-    raise _wrong(path, f"{where} is {mistake['input']}: {said[0].lower()}{said[1:]}")
+    message = mistake["msg"].removeprefix("Value error, ").replace("tuple", "list")
+    raise _wrong(path, f"{where} is {mistake['input']}: {message[0].lower()}{message[1:]}")
 
 
 @cache_of_options

@@ -120,7 +120,7 @@ def row_named(spec: TableSpec, word: str) -> Row:
 
 
 def compared(wanted: Request, word: str, source: Source) -> Comparison:
-    """Compare the row that ``word`` calls (see :func:`named`) with those asked for, from whatever records there are.
+    """Compare the row that ``word`` calls (see :func:`row_named`) with those asked for, from the records there are.
 
     Raises:
         UserError: The table is no grid of accuracies, has no such row, or is narrowed to that alone.

@@ -24,8 +24,8 @@ def page(results: Path) -> str:
 def _thumbnail(path: Path) -> str:
     where = f"{path.parent.parent.name}/{path.parent.name}"
     target = path.with_suffix(".md") if path.with_suffix(".md").exists() else path
-    said = path.stem.replace("_", " ").capitalize()
-    picture = f'<img src="{where}/{path.name}" width="{WIDTH}" alt="{said}" title="{said}">'
+    caption = path.stem.replace("_", " ").capitalize()
+    picture = f'<img src="{where}/{path.name}" width="{WIDTH}" alt="{caption}" title="{caption}">'
     return f'<a href="{where}/{target.name}">{picture}</a>'
 
 

@@ -60,14 +60,16 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
         pairs: One for each row, in the order of rows.
     """
     found = [shown(pair) for pair in pairs]
-    said = verdicts(found)
+    decided = verdicts(found)
     told = [
         {"gap": decimal(each.gap, 2), "half": decimal(each.half, 2), "p": decimal(each.p, 4)}
         | {"verdict": verdict, "silent": each.silent}
-        for each, verdict in zip(found, said, strict=True)
+        for each, verdict in zip(found, decided, strict=True)
     ]
     rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, told, strict=True)]
-    words = sentence([(pair, verdict) for pair, verdict in zip(pairs, said, strict=True) if pair.printed is not None])
+    words = sentence(
+        [(pair, verdict) for pair, verdict in zip(pairs, decided, strict=True) if pair.printed is not None]
+    )
     return replace(content, rows=rows, body="\n\n".join(filter(None, (content.body, words))))
 
 

@@ -140,11 +140,11 @@ def _wins(tables: Sequence[Grid]) -> str:
             above, columns = in_print(table.spec, panel)
             pairs = zip(wins(table, panel, "best"), wins(table, panel, "last"), strict=True)
             for best, last in ((best, last) for best, last in pairs if best.columns):
-                said = f"{above} of {columns}"
+                share = f"{above} of {columns}"
                 here = [f"{found.above} of {found.columns}" for found in (best, last)]
                 mean = ["yes" if found.best == best.row.label else f"no: {found.best}" for found in (best, last)]
                 where = [f"{panel.name} {panel.title}", table.protocol, best.row.label]
-                body.append([*where, said, here[0], mean[0], here[1], mean[1]])
+                body.append([*where, share, here[0], mean[0], here[1], mean[1]])
     if not body:
         return "It has not run."
     told = (

@@ -262,7 +262,7 @@ class TableSpec(Entries):
 
         def short(row: Row) -> Row:
             quick = {f"method.{name}": value for name, value in registry.options("method")[row.method].quick.items()}
-            return replace(row, overrides={"protocol.rounds": 2, **quick, **row.overrides})
+            return replace(row, overrides={**row.overrides, "protocol.rounds": 2, **quick})
 
         rows = tuple(map(short, self.rows))
         corner = replace(self, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])

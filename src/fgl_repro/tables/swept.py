@@ -39,8 +39,8 @@ def swept(row: Row, sweep: Mapping[str, Sequence[Any]], around: Mapping[str, Any
 
 def added_lines(spec: TableSpec) -> tuple[str, ...]:
     """List the ids of rows that a user has added, each line by its own one instead of those of its swept rows."""
-    lines = (line.id for line in spec.lines if {row.id for row in swept(line, spec.sweep)} <= {*spec.added_rows})
-    return tuple(lines) if spec.lines else spec.added_rows
+    ids = {line.id: {row.id for row in swept(line, spec.sweep, spec.around)} for line in spec.lines}
+    return tuple(line for line, own in ids.items() if own <= {*spec.added_rows}) if ids else spec.added_rows
 
 
 def line_of(spec: TableSpec, row: Row) -> Row:

@@ -37,8 +37,8 @@ def page(name: str, tables: Mapping[str, str]) -> str:
     """
     kind = registry.options("method")[name]
     head, _, rest = _prose(kind).partition("\n")
-    title, _, said = head.partition(": ")
-    blocks = [f"# {title}", f"`method={name}`{f': {said}' if said else ''}", *map(_block, _paragraphs(rest))]
+    title, _, what = head.partition(": ")
+    blocks = [f"# {title}", f"`method={name}`{f': {what}' if what else ''}", *map(_block, _paragraphs(rest))]
     blocks += ["## Options", grid_text(["option", "type", "default", "meaning"], _options(name, kind), numbers_from=4)]
     if files := [path for path in yaml_files("method").values() if re.search(rf"\b_?{name}\b", path.stem)]:
         told = "\n\n".join(

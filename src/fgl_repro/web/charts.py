@@ -201,7 +201,7 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
         ("y", chart.yaxis, chart.get_ylim(), (box.y0, box.y1), chart.get_yscale(), chart.get_ylabel()),
     ):
         log = scale == "log"
-        said: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "domain": [round(max(end, 0.0), 4) for end in domain],
             "range": [math.log10(end) if log else float(end) for end in ends],
             "type": "log" if log else "linear",
@@ -214,11 +214,11 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
         }
         inside = [(at, text) for at, text in _ticks(axis) if min(ends) <= at <= max(ends)]
         if any(text and not _is_number(text, at) for at, text in inside) or not inside:
-            said |= {
+            settings |= {
                 "tickvals": [at for at, _ in inside],
                 "ticktext": [text.replace("\n", "<br>") for _, text in inside],
             }
-        out[f"{name}axis{suffix}"] = said
+        out[f"{name}axis{suffix}"] = settings
     return out
 
 
@@ -268,13 +268,13 @@ def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
         inside = text.get_transform() == chart.transData
         refs = {"xref": x, "yref": y} if inside else {"xref": f"{x} domain", "yref": f"{y} domain"}
         at = dict(zip("xy", map(float, text.get_position()), strict=True))
-        said = text.get_text().replace("\n", "<br>")
+        label = text.get_text().replace("\n", "<br>")
         sides = {
             "xanchor": text.get_horizontalalignment(),
             "yanchor": SIDES.get(text.get_verticalalignment(), "middle"),
         }
         look = {"size": 11} | ({"color": _colour(text.get_color())[:7]} if chart.images else {})
-        out.append({"text": said, "showarrow": False, "font": look, **refs, **at, **sides})
+        out.append({"text": label, "showarrow": False, "font": look, **refs, **at, **sides})
     return out
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.config import unchecked
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
@@ -179,6 +179,6 @@ def save(table: Grid, entity: str, project: str) -> list[str]:
     try:
         found = [workspace(table.spec, table.protocol, entity, project).save(), report(table, entity, project).save()]
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise UserError(f"W&B did not take the dashboard ({said}): wandb login, or leave --entity out.") from error
+        told = first_line(error)
+        raise UserError(f"W&B did not take the dashboard ({told}): wandb login, or leave --entity out.") from error
     return [item.url for item in found]

@@ -61,7 +61,7 @@ def _told(paper: str, record: Record, curves: Mapping[str, list[Any]]) -> dict[s
 
 
 def _line(paper: str, record: Record, cell: str) -> list[Any]:
-    said = record.config
+    config = record.config
     probe = next(name for name in record.metrics if name != "validation") if len(record.metrics) > 1 else "validation"
     found = record.at(probe, "best")
     score = None if found is None or found.accuracy is None else round(found.kind.scale * found.accuracy, 2)
@@ -69,10 +69,10 @@ def _line(paper: str, record: Record, cell: str) -> list[Any]:
         *(
             paper,
             record.key[:SHORT],
-            said["method"]["name"],
-            said["method"].get("variant", ""),
-            said["dataset"]["name"],
+            config["method"]["name"],
+            config["method"].get("variant", ""),
+            config["dataset"]["name"],
         ),
-        *(said["partitioner"]["clients"], said["partitioner"]["name"], said["setting"]["world"], record.protocol),
-        *(said["protocol"].get("lr"), said["seed"], probe, score, round(record.seconds["total"], 1), cell),
+        *(config["partitioner"]["clients"], config["partitioner"]["name"], config["setting"]["world"], record.protocol),
+        *(config["protocol"].get("lr"), config["seed"], probe, score, round(record.seconds["total"], 1), cell),
     ]

@@ -106,11 +106,11 @@ def _render(site: Site, work: Path, out: Path) -> None:
     from mkdocs.commands.build import build as render
     from mkdocs.config import load_config
 
-    said = yaml.safe_load(files(ASSETS).joinpath("mkdocs.yaml").read_text(encoding="utf-8"))
-    said["plugins"][-1]["mkdocstrings"]["handlers"]["python"]["paths"] = [str(Path(__file__).parents[2])]
-    said |= {"docs_dir": str(site.docs.resolve()), "site_dir": str(out.resolve()), "nav": site.nav}
-    said["hooks"] = [str(Path(__file__).with_name("roles.py"))]
+    settings = yaml.safe_load(files(ASSETS).joinpath("mkdocs.yaml").read_text(encoding="utf-8"))
+    settings["plugins"][-1]["mkdocstrings"]["handlers"]["python"]["paths"] = [str(Path(__file__).parents[2])]
+    settings |= {"docs_dir": str(site.docs.resolve()), "site_dir": str(out.resolve()), "nav": site.nav}
+    settings["hooks"] = [str(Path(__file__).with_name("roles.py"))]
     path = work / "mkdocs.yml"
-    path.write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
+    path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     logging.getLogger("mkdocs").setLevel(logging.ERROR)
     render(load_config(str(path)))

@@ -69,7 +69,7 @@ class LocalTraining:
         return last
 
     def step_loss(self, step: LocalStep, both: bool) -> Tensor:
-        """Compute the loss on a client's nodes ``[K]``, or on ``both`` its own and global ones, gamma moving before."""
+        """Compute the loss on a client's nodes ``[K]``, or on ``both`` its own and global ones; then gamma moves."""
         dropout = self.state.dropout
         nodes = self.learnable(dropout)
         loss = self.local_loss(sage_view(step.view), nodes)

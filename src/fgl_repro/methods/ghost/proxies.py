@@ -20,7 +20,7 @@ from fgl_repro.methods.ghost.transport import conditional, proximal, squared_dis
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import broadcast, dropout, linear
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
-from fgl_repro.nn.view import Linear, Padded, thin
+from fgl_repro.nn.view import Linear, Padded, thin, with_loops
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -138,7 +138,7 @@ class Training:
         self.labels = clients.inputs.train.labels
         links = graph.adjacency
         if method.as_paper:
-            links = sp.csr_matrix(links + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
+            links = with_loops(links)
         size = clients.count if self.labels.numel() * graph.base.num_features <= TOGETHER else 1
         self.parts = [
             Part.of(slice(first, first + size), graph, rows, links, device) for first in range(0, clients.count, size)

@@ -72,14 +72,14 @@ class Reliable:
         """Choose union nodes, ascending, and the classes that their soft labels ``[N, C]`` say."""
         graph = world.graph
         shares = soft / (soft.sum(1, keepdims=True) + np.float32(1e-9))
-        said = shares.argmax(1)
+        classes = shares.argmax(1)
         chosen = shares.max(1) >= np.float32(self.confidence)
         chosen &= np.diff(graph.adjacency.indptr) >= self.degree
         chosen[world.train] = False
         rank = weights.argsort(1, kind="stable").argsort(1)
-        chosen &= rank[graph.owner, said] < self.major
+        chosen &= rank[graph.owner, classes] < self.major
         nodes = np.flatnonzero(chosen)
-        return nodes, said[nodes]
+        return nodes, classes[nodes]
 
 
 def distillation(graph: UnionGraph, soft: np.ndarray, weights: np.ndarray, scale: float) -> np.ndarray:

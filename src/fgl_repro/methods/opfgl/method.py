@@ -210,9 +210,9 @@ class OpFGL(Phased[State]):
         world = clients.world
         soft = labels.propagated(world, self.spread, self.keep)
         weights = labels.class_weights(world)
-        added, said = labels.Reliable(self.major, self.confidence, self.degree).nodes(world, soft, weights)
+        added, guessed = labels.Reliable(self.major, self.confidence, self.degree).nodes(world, soft, weights)
         rows = np.concatenate([world.train, added])
-        classes = np.concatenate([world.graph.labels[world.train], said])
+        classes = np.concatenate([world.graph.labels[world.train], guessed])
         return State(soft, weights, added, statistics.Statistics.of(world.graph, rows, classes, self.hops))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:

@@ -174,8 +174,8 @@ class Fleet(Architecture):
     @staticmethod
     def member(text: str) -> Architecture:
         """Build the model that a word and its fields name."""
-        name, *said = text.split() or [""]
-        pairs = [pair.partition("=")[::2] for pair in said]
+        name, *settings = text.split() or [""]
+        pairs = [pair.partition("=")[::2] for pair in settings]
         kind = registry.option("model", name)
         if name in ("auto", "fleet"):
             raise UserError(f"model.models has {name}, which is no single model: name another one.")

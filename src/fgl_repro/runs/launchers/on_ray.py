@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Any
 
-from fgl_repro.core.errors import UserError
-from fgl_repro.runs.launchers.remote import PATIENCE, Remote, first_line, work
+from fgl_repro.core.errors import UserError, first_line
+from fgl_repro.runs.launchers.remote import PATIENCE, Remote, work
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.worker import Answer, Job
 

@@ -115,7 +115,7 @@ class Remote(ABC, Generic[Task]):
         if not self._tasks:
             time.sleep(0.5)
         ended = self._ended(list(self._tasks)) if self._tasks else []
-        return [(self._tasks.pop(task).job, said) for task, said in ended]
+        return [(self._tasks.pop(task).job, answer) for task, answer in ended]
 
     def running(self) -> list[Running]:
         under_way = {path.name: path for path in self._place.progress_files.iterdir()}
@@ -134,9 +134,3 @@ class Remote(ABC, Generic[Task]):
             self._place.progress_files.rename(self._scratch / "stopped")
         self._cancel(list(self._tasks))
         shutil.rmtree(self._scratch, ignore_errors=True)  # its parent stays: another sweep may be about to use it
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of what an engine or the system says; what follows is advice for programmers."""
-    said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return next(iter(said.strip().splitlines()), type(error).__name__).rstrip(".:? ")

@@ -91,13 +91,13 @@ def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
 
 def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
     """Draw a line of charts a metric; across, every chart of the options, the values of its axis evenly spaced."""
-    columns = [(title, cells, said) for title, cells in common.columns(spec) for said in spec.option("charts")]
+    columns = [(title, cells, options) for title, cells in common.columns(spec) for options in spec.option("charts")]
     metrics = list(spec.option("facts"))
     figure.set_size_inches(1.2 + 3.6 * len(columns), 1.3 + 2.5 * len(metrics))
     grid = figure.subplots(len(metrics), len(columns), squeeze=False, sharey="row", sharex="col")
     for line, metric in zip(grid, metrics, strict=True):
-        for chart, (title, cells, said) in zip(line, columns, strict=True):
-            shown = [cell for cell in cells if said["where"].items() <= cell.row.overrides.items()]
+        for chart, (title, cells, options) in zip(line, columns, strict=True):
+            shown = [cell for cell in cells if options["where"].items() <= cell.row.overrides.items()]
             pairs = [found[cell, metric] for cell in shown]
             ours = [(x, own.mean, own.std or 0.0) for x, (own, _) in enumerate(pairs) if own]
             theirs = [(x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs) if p.value is not None]
@@ -105,8 +105,8 @@ def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
             charts.band(chart, theirs, 1, "paper")
             unit = " (%)" if all(paper.percent for _, paper in pairs) else ""
             heading = title if metric == metrics[0] else ""
-            charts.tidy(chart, str(said["label"]), metric.replace("_", " ") + unit, heading, whole=False)
-            chart.set_xticks(range(len(shown)), [str(cell.row.overrides[said["axis"]]) for cell in shown])
+            charts.tidy(chart, str(options["label"]), metric.replace("_", " ") + unit, heading, whole=False)
+            chart.set_xticks(range(len(shown)), [str(cell.row.overrides[options["axis"]]) for cell in shown])
             chart.set_xlim(-0.5, len(shown) - 0.5)
             chart.label_outer()
     figure.align_ylabels()

@@ -82,14 +82,14 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     for cell, quantity in product(spec.cells(), quantities):
         line, own = line_of(spec, cell.row), found[cell.row, quantity]
         values = {letter: cell.row.overrides[axis] for axis, letter in letters.items()}
-        said = {"name": line.name, "quantity": quantity} | values | columns_of(own, 6, "value", "std", "n_seeds")
+        about = {"name": line.name, "quantity": quantity} | values | columns_of(own, 6, "value", "std", "n_seeds")
         fitted = {
             name: text
             for axis, letter in letters.items()
             for name, text in grown[quantity, line.id, axis].columns(letter).items()
         }
         claimed = {"wanted": len(spec.seeds), "claim": claim(spec, line, quantities[quantity])}
-        rows.append(common.head(spec, protocol, cell) | said | fitted | claimed)
+        rows.append(common.head(spec, protocol, cell) | about | fitted | claimed)
     grids = [_grid(spec, quantity, metric, letters, grown) for quantity, metric in quantities.items()]
     done = sum(row["n_seeds"] >= len(spec.seeds) for row in rows)
     return Content(
@@ -128,8 +128,8 @@ def claim(spec: TableSpec, row: Row, metric: str) -> str:
     """Quote the paper's text on what a quantity consists of, its formula being lost; empty where nothing is said."""
     lines = reference.lines(spec.options["reference"]) if "reference" in spec.options else ()
     notes = [line["note"] for line in lines if line["method"] == row.name and line["metric"] == metric]
-    said = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
-    return "" if said.startswith("formula lost") else said
+    quote = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
+    return "" if quote.startswith("formula lost") else quote
 
 
 def _grid(spec: TableSpec, quantity: str, metric: str, letters: dict[str, str], grown: Grown) -> str:

@@ -63,7 +63,7 @@ class Counts:
 
     both: int
     true: int
-    said: int
+    predicted: int
 
     @property
     def scores(self) -> dict[str, float]:
@@ -73,7 +73,7 @@ class Counts:
     @property
     def steps(self) -> dict[str, float]:
         """By how much one node more told right moves each of them."""
-        shares = 2 / max(self.true + self.said, 1), 1 / max(self.true, 1), 1 / max(self.said, 1)
+        shares = 2 / max(self.true + self.predicted, 1), 1 / max(self.true, 1), 1 / max(self.predicted, 1)
         return dict(zip(METRICS, shares, strict=True))
 
 

@@ -26,6 +26,7 @@ from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printing import decimal, grid_text
 from fgl_repro.tables.results import printed_round, told_round
 from fgl_repro.tables.spec import TableSpec
+from fgl_repro.tables.verdict import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,18 +136,16 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
 
 
 def _told(spec: TableSpec, found: Ranks) -> str:
-    alike = "cannot be told apart" if found.friedman >= 0.05 else "differ"
+    alike = "cannot be told apart" if found.friedman >= LEVEL else "differ"
     own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
     text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
     if not own:
         return f"{text} {spec.proposed} has not run."
     ahead = [name for name in found.mean.index if found.mean[name] < found.mean[own]]
-    told = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < 0.05]
+    told = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < LEVEL]
     text += f" {own} has rank {found.mean[own]:.2f} ± {found.std[own]:.2f}, "
     text += f"behind {', '.join(ahead)}; " if ahead else "ahead of all; "
-    return text + (
-        f"told apart from {', '.join(told)} (Nemenyi, 5 %)." if told else "told apart from none (Nemenyi, 5 %)."
-    )
+    return f"{text}told apart from {', '.join(told) or 'none'} (Nemenyi, {100 * LEVEL:.0f} %)."
 
 
 def _grid(lines: Sequence[dict[str, Any]]) -> str:

@@ -85,8 +85,8 @@ def _called(spec: TableSpec, panel: Panel, line: Row, of: int) -> str:
 def lines(table: Grid) -> list[dict[str, Any]]:
     """Write the lines of the CSV: first the values of what is swept, ``mean`` where they are averaged over."""
     rows = [cell.row for cell in table.results for _ in ("best", "last")]
-    said = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
-    return [values | line for values, line in zip(said, long_rows(table), strict=True)]
+    swept = [{dotted: row.overrides.get(dotted, "mean") for dotted in table.spec.sweep} for row in rows]
+    return [values | line for values, line in zip(swept, long_rows(table), strict=True)]
 
 
 def along(table: Grid) -> Grid:

@@ -27,12 +27,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     rows, grids, summary = [], [], []
     absent = [name for name in spec.datasets if common.graph_for(common.example(spec, name, 1, protocol)) is None]
     blank = [f"{spelled(name)} is left blank: no raw files (`fgl-data check {name}` says why)." for name in absent]
-    for scenario, said in spec.option("scenarios").items():
+    for scenario, drawn in spec.option("scenarios").items():
         body: list[list[object]] = []
         same = dict.fromkeys(DIGITS, (0, 0))
         for dataset in spec.datasets:
-            for clients in (0, *said["clients"]):
-                ours = statistics(spec, dataset, str(said["partitioner"]), int(clients), protocol)
+            for clients in (0, *drawn["clients"]):
+                ours = statistics(spec, dataset, str(drawn["partitioner"]), int(clients), protocol)
                 line: list[object] = []
                 for quantity, digits in DIGITS.items():
                     theirs = paper.get((printed_as(dataset).lower(), scenario, int(clients), quantity))

@@ -164,6 +164,11 @@ def test_damaged_records_are_not_passed_over_in_silence(made_up: None) -> None:
         (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder: name one that holds"),
         (lambda: fgl_repro.search(None), "None is not a folder: name one that holds"),
         (lambda: fgl_repro.run(overrides=["protocol.lr=1"]), "overrides=['protocol.lr=1']: give dotted keys"),
+        (
+            lambda: fgl_repro.run(overrides={"paths.records": "there"}),
+            "overrides cannot move the records: give records=",
+        ),
+        (lambda: fgl_repro.run(clients="²"), "partitioner.clients=²: give a whole number"),
         (lambda: fgl_repro.sweep(overrides={1: 2}), "overrides={1: 2}: give dotted keys and values, as in {"),
         (lambda: fgl_repro.sweep(jobs="2"), "jobs='2' does nothing: give a whole number, at least 1"),
         (lambda: fgl_repro.find(None), "None is no key of a run: give the beginning of one"),

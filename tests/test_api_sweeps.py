@@ -20,6 +20,25 @@ def test_candidates_run_first_where_the_protocol_tunes(made_up: None, jobs: int)
     assert len(RecordStore("records").files()) == 5
 
 
+def test_what_is_asked_for_in_two_ways_is_one_run_in_the_scores(made_up: None) -> None:
+    found = fgl_repro.sweep(["local", "local:paper"], setting=["seen_graph", "unseen_node"], seed=[0, 1], **PLACE)
+    assert len(found) == 8
+    assert found.scores.groupby(["probe", "selection"])["accuracy"].count().unique().tolist() == [2]
+
+
+def test_runs_of_different_graphs_are_warned_of(made_up: None) -> None:
+    fgl_repro.sweep("local", seed=[0, 1], **PLACE)
+    store = RecordStore(PLACE["records"])
+    store.save(next(iter(store.all())).changed(data={"fingerprint": "another"}))
+    told = r"made on different graphs, cora \(another, f\): raise the data set's revision"
+    for call in (
+        lambda: fgl_repro.sweep("local", seed=[0, 1], **PLACE),
+        lambda: fgl_repro.table("fedlog/1", datasets=["cora"], clients=[3], methods=["local"], **PLACE),
+    ):
+        with pytest.warns(UserWarning, match=told):
+            call()
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_candidate_that_diverges_has_lost(made_up: None, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     monkeypatch.setenv("FAKE_DIVERGES", "0.001")

@@ -24,7 +24,7 @@ from fgl_repro.runs import frames, obtain, tuning
 from fgl_repro.runs.finished import Run, Sweep
 from fgl_repro.runs.folders import RunFolders, default_records, default_results, folder_named
 from fgl_repro.runs.names import label
-from fgl_repro.runs.provenance import edited
+from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import PREFIX
 from fgl_repro.tables import artifact, compare, needs, printing
@@ -128,7 +128,10 @@ def sweep(
     configs = [_config(*each, curves, folders) for each in asked]
     failed = obtain.obtain_all(configs, jobs, folders)
     found = [_found(config, folders, _options(*each)) for config, each in zip(configs, asked, strict=True)]
-    return Sweep(tuple(run for run in found if run is not None), tuple(failed))
+    runs = tuple(run for run in found if run is not None)
+    if mixed := mixed_graphs(run.record for run in runs):
+        warnings.warn(mixed, stacklevel=2)
+    return Sweep(runs, tuple(failed))
 
 
 def find(key: str, *, records: Folder = None, results: Folder = None) -> Run:
@@ -206,6 +209,9 @@ def table(
     if fill and (failed := obtain.obtain_all(needs.runs(wanted.to_run, wanted.protocol), jobs, own)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
     archive = own.done
+    runs = needs.needed(wanted.part, wanted.protocol, archive)
+    if mixed := mixed_graphs(record for key in runs if (record := archive.load(key)) is not None):
+        warnings.warn(mixed, stacklevel=2)
     if wanted.spec.kind != ACCURACY:
         return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
     grid = tables.fill(wanted.part, wanted.protocol, archive)
@@ -231,6 +237,8 @@ def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):
         raise UserError(f'overrides={overrides!r:.80}: give dotted keys and values, as in {{"protocol.lr": 0.01}}.')
+    if "paths.records" in overrides:
+        raise UserError("overrides cannot move the records: give records=FOLDER.")
     return overrides
 
 

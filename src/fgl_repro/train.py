@@ -3,7 +3,7 @@
 ``python -m fgl_repro.train method=fedpub dataset=cora partitioner.clients=10 setting=unseen_node seed=0``
 """
 
-from fgl_repro.cli.train import main
+from fgl_repro.cli.start import train as main
 
 __all__ = ["main"]
 

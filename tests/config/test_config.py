@@ -283,7 +283,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("method=opfgl dataset=motif_basis protocol=fedvn", "dataset=motif_basis asks about graphs"),
         ("protocol.optimiser=lbfgs", "protocol.optimiser=lbfgs is unknown: choose adam or sgd."),
         ("protocol.moments=never", "choose kept, each_round or shared"),
-        ("protocol.split_seed=-1", "protocol.split_seed=-1 must be at least 0"),
+        ("protocol.split_seed=-1", "protocol.split_seed=-1 is out of range"),
         ("protocol.momentum=0.9", "is for protocol.optimiser=sgd: set it to 0."),
         ("protocol.optimiser=sgd protocol.momentum=1", "must lie in [0, 1)"),
         ("protocol.selection=nope", "protocol.selection=nope is unknown: choose best_validation or last."),

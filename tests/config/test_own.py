@@ -177,6 +177,9 @@ def test_mistakes() -> None:
     for item in (Nameless, int, registry):
         with pytest.raises(UserError, match="is no class of an axis with a name of its own"):
             registry.announce(item)  # type: ignore[arg-type]
+    for name in (5, "", "with space"):
+        with pytest.raises(UserError, match="which no command line can say: take letters, digits"):
+            registry.announce(type("Odd", (FedAvg,), {"name": name}))
     with pytest.raises(UserError, match="method fedprox exists already: give FedProx another name"):
         announce(FedProx)
     names: dict[str, Any] = {"FedAvg": FedAvg, "__name__": "nowhere"}

@@ -165,3 +165,25 @@ def test_a_folder_is_never_read_as_something_else(variable: str, named: str, mon
     monkeypatch.setenv(variable, "a $1 {folder}")
     paths = build().paths
     assert "a $1 {folder}" in (paths.records, paths.cache)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("seed=null", "seed=null: it always has a value: give one, or leave the word out."),
+        (
+            "~protocol.rounds",
+            "keys of a run cannot be removed: leave the word with ~ out, or give the key another value.",
+        ),
+        (
+            "method.variant=${foo.bar}",
+            "a value refers to what is not there (Interpolation key 'foo.bar' not found): mend",
+        ),
+    ],
+)
+def test_a_word_that_takes_something_away_is_one_sentence(word: str, told: str) -> None:
+    register()
+    GlobalHydra.instance().clear()
+    with pytest.raises(Exception) as caught, initialize_config_dir(str(conf_dir()), version_base="1.3"):  # noqa: PT011
+        typed(hydra_compose("config", overrides=[word]))
+    assert explain(caught.value).startswith(told)

@@ -16,7 +16,8 @@ from typing import NoReturn
 
 from fgl_repro.core.errors import Terminated, UserError, sentence
 
-MISTAKE, INTERRUPTED = 2, 130
+MISTAKE, INTERRUPTED, UNREAD = 2, 130, 141
+"""Exit statuses; the last is that of ``yes | head``: nobody reads on, so what was asked for may not have been done."""
 
 atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
 
@@ -36,7 +37,8 @@ def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs
 
     Returns:
         The action's own status; 2 for a ``UserError`` and for what the system refuses (``OSError``); 130, 143 and 129
-        after Ctrl-C, SIGTERM and SIGHUP (a closed terminal). Any other exception is a bug, and passes.
+        after Ctrl-C, SIGTERM and SIGHUP (a closed terminal); 141 where the reader of our output has gone, as ``head``
+        does. Any other exception is a bug, and passes.
     """
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -53,9 +55,10 @@ def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs
             return action()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        for stream in (sys.stdout, sys.stderr):  # what they still hold is written when the process ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return UNREAD
     except (UserError, OSError) as error:
         if full_traceback:
             raise

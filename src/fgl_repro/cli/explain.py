@@ -36,6 +36,8 @@ def explain(error: BaseException) -> str:
         if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
             return f"{key} is not there to be changed: write + before its name to add it."
         return unknown_key(key, cause.object_type)
+    if "does not support deletion" in f"{message} {cause}":
+        return "keys of a run cannot be removed: leave the word with ~ out, or give the key another value."
     told = re.search(r"Error merging override (\S+)", message)
     if told and cause is not None:
         key, _, value = told[1].partition("=")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from fgl_repro.cli.request import Pair, words_of
-from fgl_repro.runs.provenance import edited
+from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
 from fgl_repro.tables import needs
@@ -23,7 +23,7 @@ def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
         lines.append(f"{on_gpu} of them were made on a GPU, which draws other random numbers than a CPU.")
     if other := sum(map(has_other_parts, found)):
         lines.append(f"{other} of them have parts that were computed, as no published ones are stored for their graph.")
-    return " ".join(lines)
+    return " ".join(filter(None, [*lines, mixed_graphs(found)]))
 
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:

@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 from yaml import YAMLError
 
-from fgl_repro.cli import MISTAKE, exit_status, meanings
+from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings
 from fgl_repro.cli.explain import explain
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
@@ -93,8 +93,8 @@ def _hydra_main(cfg: DictConfig) -> float:
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
         live = not multirun or config.logger.live_in_sweeps
         return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
-    except BrokenPipeError:  # the reader has seen enough; Hydra lets pass what is no Exception
-        raise SystemExit(0) from None
+    except BrokenPipeError:  # Hydra lets pass what is no Exception
+        raise SystemExit(UNREAD) from None
     except REFUSALS as error:
         if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
             raise

@@ -20,7 +20,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from fgl_repro.config import parts
 from fgl_repro.config.refused import check_name, in_a_sentence, no_schema, schemas, unknown_option, wrong_value
 from fgl_repro.config.schema import GROUPS, Config, check, unknown_key
-from fgl_repro.config.yamls import conf_dir, folders, searched, tell_hydra
+from fgl_repro.config.yamls import conf_dir, folders, in_one_line, searched, tell_hydra
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import folder_of
 from fgl_repro.core.registry import PACKAGES
@@ -176,7 +176,8 @@ def _typed(cfg: DictConfig) -> Config:
     except InterpolationResolutionError as error:
         _, marker, told = str(error).partition(f"{UserError.__name__} raised while resolving interpolation: ")
         if not marker:
-            raise
+            where = error.full_key or "a value"
+            raise UserError(f"{where} refers to what is not there ({in_one_line(error)}): mend it.") from error
         raise UserError(told.splitlines()[0]) from None  # a resolver's own sentence, which OmegaConf has wrapped
     _known(cfg, "", Config)
     values: dict[str, Any] = {}
@@ -257,7 +258,7 @@ def assembled(overrides: Mapping[str, Any] | None = None, **choices: str | int) 
     dotted: dict[str, Any] = {short[name]: value for name, value in choices.items() if name in short}
     dotted |= overrides or {}
     clients = dotted.get(short["clients"])
-    known = int(str(clients)) if str(clients).isdigit() else None
+    known = int(str(clients)) if str(clients).isdecimal() else None
     return override(unchecked(known, **{n: str(option) for n, option in choices.items() if n not in short}), dotted)
 
 

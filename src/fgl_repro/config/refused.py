@@ -96,6 +96,8 @@ def wrong_value(key: str, value: Any, error: BaseException) -> str:
         return f"{key}={value}: give a list of {WANTED[told[1]].removeprefix('a ')}s."
     if told:
         return f"{key}={value}: give {WANTED[told[1]]}."
+    if "is not Optional" in str(error):
+        return f"{key}={value}: it always has a value: give one, or leave the word out."
     return f"{key}={value}: {in_one_line(error)}."
 
 

@@ -6,6 +6,7 @@ axis' package here, or in any installed package with an entry point of that axis
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -89,6 +90,8 @@ def _is_option(item: object, axis: str) -> bool:
 
 def _fault(item: type[Any]) -> str:
     """Tell why no configuration can hold a class; empty if one can. It would break the runs of all others, too."""
+    if not isinstance(item.name, str) or not re.fullmatch(r"\w[\w-]*", item.name):
+        return f"has the name {item.name!r}, which no command line can say: take letters, digits, _ and -"
     try:
         OmegaConf.structured(item)
     except (OmegaConfBaseException, NameError, TypeError) as error:

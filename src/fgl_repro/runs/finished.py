@@ -98,8 +98,12 @@ class Sweep:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """There is a line for each run, probe and round; the columns are those of ``records()``."""
-        lines = [line for run in self for line in frames.scores(run.record, run.source)]
+        """There is a line for each run, probe and round; the columns are those of ``records()``.
+
+        What was asked for in two ways, as two settings of one world, is one run and stands here once.
+        """
+        once = {run.key: run for run in self}.values()
+        lines = [line for run in once for line in frames.scores(run.record, run.source)]
         return pd.DataFrame(lines, columns=frames.SCORES)
 
     def __iter__(self) -> Iterator[Run]:

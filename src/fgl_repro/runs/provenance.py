@@ -16,6 +16,7 @@ from fgl_repro import __version__
 from fgl_repro.config import AXES, Config, cell_of, digest, key_of, science
 from fgl_repro.core.lazy import torch
 from fgl_repro.core.registry import PACKAGES as HOMES
+from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs.record import Note, Record
 
 if TYPE_CHECKING:
@@ -59,6 +60,27 @@ def text_of(config: Config) -> str:
 def edited(record: Record, config: Config) -> bool:
     """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
     return record.versions.get("options") not in (None, text_of(config))
+
+
+def mixed_graphs(records: Iterable[Record]) -> str:
+    """Tell, in one sentence, where runs of one data set were made on different graphs; empty where none were.
+
+    A rebuild, whose last digits are the machine's own, is left out.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for record in records:
+        dataset = record.config["dataset"]
+        if not rebuilt(dataset["name"]):
+            found.setdefault(digest(dataset), {})[record.data["fingerprint"]] = dataset["name"]
+    mixed = [
+        f"{next(iter(names.values()))} ({', '.join(each[:8] for each in sorted(names))})"
+        for names in found.values()
+        if len(names) > 1
+    ]
+    if not mixed:
+        return ""
+    fix = "raise the data set's revision, or keep its runs in another folder of records"
+    return f"Runs of one data set were made on different graphs, {'; '.join(mixed)}: {fix}."
 
 
 @cache

@@ -13,6 +13,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import Note, OtherVersionError, Record, on_cpus
 
 PREFIX = 16  # hex digits of the key in a file name
+RECORD = re.compile(rf"[0-9a-f]{{{PREFIX}}}")
+"""What a record's file is called, without its ending."""
 MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
 
 Kind = TypeVar("Kind", bound=Note)
@@ -194,6 +197,8 @@ class RecordStore:
                     read_curves(path)
                 elif path.name.endswith(".claim") and claims.is_garbage(path):
                     raise UserError(f"the claim {path} names no process: delete it, or let the next run do so.")
+                elif path in records and not RECORD.fullmatch(path.stem):
+                    raise UserError(f"{path} is no record: move it out of the folder.")
                 elif path in records:
                     _read(path, Record)
             except (UserError, OSError) as error:

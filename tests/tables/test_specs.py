@@ -310,7 +310,7 @@ def test_a_protocol_that_draws_splits_says_which_seeds_its_tables_run() -> None:
 
 def test_panels_of_one_table_may_have_metrics_of_their_own() -> None:
     spec = load("opfgl/1")
-    assert [spec.metric_of(panel) for panel in spec.panels] == ["accuracy", "f1"]
+    assert [spec.metric_name(panel) for panel in spec.panels] == ["accuracy", "f1"]
     ours = [Cell(panel, spec.rows[-1], "cora", 10) for panel in spec.panels]
     printed = [reference.of(cell) for cell in ours]
     assert [(round(100 * p.mean, 2), round(100 * (p.std or 0), 2)) for p in printed if p] == [

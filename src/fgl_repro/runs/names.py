@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def kind_of(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
+def group_of(identity: Mapping[str, Any]) -> tuple[str, str, str, int]:
     """Return data set, world, method and number of clients: what a run is named by, and its duration hangs on most."""
     return (
         identity["dataset"]["name"],
@@ -27,17 +27,17 @@ def label(identity: Mapping[str, Any], options: str = "") -> str:
 
     ``options`` stand in place of the world.
     """
-    dataset, world, _, clients = kind_of(identity)
+    dataset, world, _, clients = group_of(identity)
     return f"{row_of(identity)} {dataset} K={clients} {options or world} seed={identity['seed']}"
 
 
 def brief(identity: Mapping[str, Any]) -> str:
     """Name a run in fewer words, for a bar: ``fedpub-release cora 3c s0``."""
-    dataset, _, _, clients = kind_of(identity)
+    dataset, _, _, clients = group_of(identity)
     return f"{row_of(identity)} {dataset} {clients}c s{identity['seed']}"
 
 
 def mirror_name(identity: Mapping[str, Any], key: str) -> str:
     """Name a run at W&B: ``fedpub-cora-3c-closed_set-s0-012345``, as published runs are called there."""
-    dataset, world, method, clients = kind_of(identity)
+    dataset, world, method, clients = group_of(identity)
     return f"{method}-{dataset}-{clients}c-{world}-s{identity['seed']}-{key[:6]}"

@@ -12,7 +12,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from fgl_repro.data.catalog import NAMES, facts
-from fgl_repro.runs.names import kind_of
+from fgl_repro.runs.names import group_of
 
 UNKNOWN = 60.0
 """Seconds that a run of a data set takes of which nothing is known."""
@@ -73,7 +73,7 @@ class Costs:
 
     @staticmethod
     def _keys(identity: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        dataset, world, method, clients = kind_of(identity)
+        dataset, world, method, clients = group_of(identity)
         protocol = identity["protocol"]
         work = tuple(protocol.get(name) for name in ("batch", "local_epochs", "rounds"))
         like = (dataset, world, method, clients, identity["method"].get("variant"))

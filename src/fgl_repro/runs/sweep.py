@@ -15,7 +15,7 @@ from fgl_repro.config import Config, key_of, science
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
 from fgl_repro.runs.launchers.workers import Workers
-from fgl_repro.runs.names import brief, kind_of, label
+from fgl_repro.runs.names import brief, group_of, label
 from fgl_repro.runs.progress import Progress, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore, is_missing
@@ -58,7 +58,7 @@ def jobs_of(configs: Iterable[Config]) -> list[Job]:
             jobs[key] = Job(key, science(config), config)
 
     def order(job: Job) -> tuple[Any, ...]:
-        dataset, world, method, clients = kind_of(job.identity)
+        dataset, world, method, clients = group_of(job.identity)
         return guess(dataset), dataset, world, clients, method, job.identity["seed"], job.key
 
     return sorted(jobs.values(), key=order)

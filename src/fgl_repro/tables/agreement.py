@@ -97,7 +97,7 @@ def columns(table: Grid, selection: str) -> list[Column]:
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
         pairs: dict[str, tuple[float, float]] = {}
-        merit = table.spec.kind_of(panel).merit
+        merit = table.spec.metric_of(panel).merit
         for row in table.spec.rows:
             cell = Cell(panel, row, dataset, clients)
             theirs, ours = reference.of(cell), table.results[cell].at(selection)

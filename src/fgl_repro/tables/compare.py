@@ -39,7 +39,7 @@ def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
     """Find evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
     found: dict[Cell, Evidence] = {}
     for cell, result in (table.whole or table.results).items():
-        guessed = cell.dataset in NAMES and table.spec.metric_of(cell.panel) == ACCURACY
+        guessed = cell.dataset in NAMES and table.spec.metric_name(cell.panel) == ACCURACY
         chance = 1 / facts(cell.dataset).classes if guessed else 0.0
         found[cell] = evidence(reference.of(cell), result.at(selection), table.ddof, chance)
     decided = dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
@@ -110,7 +110,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
         row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
-        row |= {"metric": table.spec.metric_of(cell.panel)} if table.spec.has_errors else {}
+        row |= {"metric": table.spec.metric_name(cell.panel)} if table.spec.has_errors else {}
         row |= {"draws": "splits and seeds" if table.redraw else "seeds", "printed_selection": table.selection}
         for selection in ROUND_NAMES:
             ours = found.at(selection)

@@ -216,7 +216,7 @@ class _Lookup:
         place = self.single([_words(line) for line in lines if line.gap], filters)
         (line,) = (line for line in lines if _words(line) == place)
         assert line.gap is not None
-        scale = 1 if spec.kind_of(line.cell.panel).error else 100
+        scale = 1 if spec.metric_of(line.cell.panel).error else 100
         return scale * line.gap.mean, scale * (np.nan if line.gap.std is None else line.gap.std)
 
     def compared(self, filters: Words) -> Comparison:

@@ -84,7 +84,9 @@ def marked(table: Grid, source: Source) -> Marks:
         for at in spec.places:
             cells = [Cell(panel, row, *at) for row in spec.rows]
             numbers = {cell: table.results[cell].at(table.selection) for cell in cells}
-            merits = {cell: spec.kind_of(panel).merit(stat.mean) for cell, stat in numbers.items() if stat is not None}
+            merits = {
+                cell: spec.metric_of(panel).merit(stat.mean) for cell, stat in numbers.items() if stat is not None
+            }
             order = pd.Series(list(merits.values())).rank(ascending=False, method="min")
             by_rank = {rank: [c for c, own in zip(merits, order, strict=True) if own == rank] for rank in (1, 2)}
             best.update(by_rank[1])

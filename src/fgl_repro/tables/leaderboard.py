@@ -46,7 +46,7 @@ class Standing:
 
 def standings(table: Grid, panel: Panel, dataset: str, clients: int) -> list[Standing]:
     """Rank the rows that have a number in a column, the best first."""
-    kind, found = table.spec.kind_of(panel), {}
+    kind, found = table.spec.metric_of(panel), {}
     for cell in (Cell(panel, row, dataset, clients) for row in table.spec.rows):
         if (stat := table.results[cell].at(table.selection)) is not None:
             found[cell] = stat
@@ -79,7 +79,7 @@ def averages(table: Grid, panel: Panel) -> pd.DataFrame:
     places = [found for at in table.spec.places if (found := standings(table, panel, *at))]
     own = set(table.spec.added_rows)
     shared = [found for found in places if own <= {standing.cell.row.id for standing in found}]
-    merit = table.spec.kind_of(panel).merit
+    merit = table.spec.metric_of(panel).merit
     columns = [pd.Series({each.cell.row.label: merit(each.stat.mean) for each in found}) for found in shared]
     if not columns:
         return pd.DataFrame(columns=["rank", "std", "firsts", "columns"])
@@ -177,7 +177,7 @@ def _style(table: Grid, row: Row) -> tuple[str, str]:
 
 
 def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
-    spec, kind = table.spec, table.spec.kind_of(panel)
+    spec, kind = table.spec, table.spec.metric_of(panel)
     for number_of, row in enumerate(spec.rows):
         aside = 0.7 * ((number_of + 0.5) / len(spec.rows) - 0.5)
         found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.drawn]

@@ -155,10 +155,10 @@ def _check(spec: TableSpec) -> None:
             raise _wrong(spec.path, f"difference {name} is {pair}: give two of the rows {', '.join(ids)}")
     for panel in spec.panels:
         printed = panel.reference.metric.lower() if panel.reference else ""
-        if printed and (printed in METRICS and METRICS[printed].error) != spec.kind_of(panel).error:
+        if printed and (printed in METRICS and METRICS[printed].error) != spec.metric_of(panel).error:
             raise _wrong(
                 spec.path,
-                f"panel {panel.name} has metric {spec.metric_of(panel)} and its reference {printed}: give both one",
+                f"panel {panel.name} has metric {spec.metric_name(panel)} and its reference {printed}: give both one",
             )
     if spec.kind == ACCURACY and not (spec.rows and spec.panels):
         raise _wrong(spec.path, "a grid of accuracies needs rows and panels: add them")

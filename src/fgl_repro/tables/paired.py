@@ -156,9 +156,9 @@ def csv_of(found: Comparison) -> str:
         cell = line.cell
         row: dict[str, Any] = {"paper": spec.paper, spec.sort: spec.table, "panel": cell.panel.name}
         row |= {"protocol": found.protocol, "dataset": cell.dataset, "clients": cell.clients}
-        metric = spec.metric_of(cell.panel)
+        metric = spec.metric_name(cell.panel)
         row |= {"row": found.row.id, "against": cell.row.id, "metric": metric}
-        row["unit"] = metric if spec.kind_of(cell.panel).error else "fraction"
+        row["unit"] = metric if spec.metric_of(cell.panel).error else "fraction"
         mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
         row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}
         rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.told)})
@@ -209,7 +209,7 @@ def _text(spec: TableSpec, line: Line) -> str:
     """Write ``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
     if line.gap is None:
         return ""
-    scale, digits = (1, 4) if spec.kind_of(line.cell.panel).error else (100, 2)
+    scale, digits = (1, 4) if spec.metric_of(line.cell.panel).error else (100, 2)
     text = f"{scale * line.gap.mean:+.{digits}f}"
     text += f" ± {scale * line.gap.std:.{digits}f}" if line.gap.std is not None else ""
     if line.gap.p is None:

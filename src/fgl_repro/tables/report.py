@@ -175,7 +175,7 @@ class Wins:
 
 def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
     """Make a line for each row of the paper's own method; none where the table does not say which that is."""
-    spec, means, merit = table.spec, {}, table.spec.kind_of(panel).merit
+    spec, means, merit = table.spec, {}, table.spec.metric_of(panel).merit
     for row in spec.rows:
         found = {at: table.results[Cell(panel, row, *at)].at(selection) for at in spec.places}
         means[row] = {at: merit(number.mean) for at, number in found.items() if number is not None}
@@ -193,7 +193,7 @@ def wins(table: Grid, panel: Panel, selection: str) -> list[Wins]:
 
 def in_print(spec: TableSpec, panel: Panel) -> tuple[int, int]:
     """Count columns in which the paper prints its own method above every other (misprints aside), and all columns."""
-    numbers, merit = reference.of_panel(panel), spec.kind_of(panel).merit
+    numbers, merit = reference.of_panel(panel), spec.metric_of(panel).merit
     named = {name for dataset in spec.datasets if dataset not in spec.absent for name in reference.names(dataset)}
     above = columns = 0
     for (dataset, clients, name), own in numbers.items():
@@ -283,7 +283,7 @@ def _means(tables: Sequence[Grid]) -> str:
             theirs = reference.of(cell)
             if found.best is not None and theirs is not None and not theirs.suspect:
                 here.setdefault(table.protocol, []).append((found.best.mean, theirs.mean))
-    of_errors = {panel for t in tables for panel in t.spec.panels if t.spec.kind_of(panel).error}
+    of_errors = {panel for t in tables for panel in t.spec.panels if t.spec.metric_of(panel).error}
     body = []
     for (panel, row), here in pairs.items():
         if here:

@@ -183,7 +183,7 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result
     ddof = choice.config.protocol.ddof
 
     def over_seeds(selection: str) -> Stat | None:
-        return stat([measured(r, cell.panel.probe, selection, spec.metric_of(cell.panel)) for _, r in found], ddof)
+        return stat([measured(r, cell.panel.probe, selection, spec.metric_name(cell.panel)) for _, r in found], ddof)
 
     best, last = over_seeds("best"), over_seeds("last")
     known = tuple(key for key, _ in found)
@@ -246,4 +246,4 @@ def row_gap(table: Grid, pair: list[str], panel: Panel, dataset: str, clients: i
     more, less = (reference.of(c) if selection == "paper" else table.results[c].at(selection) for c in cells)
     if more is None or less is None:
         return None
-    return 100 * (more.mean - less.mean) / ((less.mean if table.spec.kind_of(panel).error else 0) or 1)
+    return 100 * (more.mean - less.mean) / ((less.mean if table.spec.metric_of(panel).error else 0) or 1)

@@ -82,22 +82,22 @@ class TableSpec(Entries):
         """What users call it: ``fedlog/1``, ``fedlog/fig9``."""
         return f"{self.paper}/{self.path.stem}"
 
-    def metric_of(self, panel: Panel) -> str:
+    def metric_name(self, panel: Panel) -> str:
         """Name what a panel's numbers are means of."""
         return panel.metric or self.metric
 
-    def kind_of(self, panel: Panel) -> Metric:
+    def metric_of(self, panel: Panel) -> Metric:
         """Tell whether a panel's numbers are shares or errors, and so which of two is better."""
-        return METRICS[self.metric_of(panel)]
+        return METRICS[self.metric_name(panel)]
 
     def format_of(self, panel: Panel) -> str:
         """Say how a panel's numbers are told: ``percent``, ``fraction`` or ``error``."""
-        return "error" if self.kind_of(panel).error else self.format
+        return "error" if self.metric_of(panel).error else self.format
 
     @property
     def has_errors(self) -> bool:
         """Whether some of its numbers are errors."""
-        return any(self.kind_of(panel).error for panel in self.panels)
+        return any(self.metric_of(panel).error for panel in self.panels)
 
     @property
     def measure(self) -> str:
@@ -109,7 +109,7 @@ class TableSpec(Entries):
     @property
     def unit(self) -> str:
         """What gaps to print are told in: points, of errors percent of the printed number."""
-        return " or ".join(dict.fromkeys(self.kind_of(panel).unit for panel in self.panels)) or "points"
+        return " or ".join(dict.fromkeys(self.metric_of(panel).unit for panel in self.panels)) or "points"
 
     @property
     def paper(self) -> str:

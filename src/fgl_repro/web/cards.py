@@ -101,8 +101,8 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
         shown = f"`{default!r}`" if default != "" else ""
         if isinstance(default, str) and default.startswith("${"):
             shown = f"by {default[2:].partition(':')[0].removeprefix('by_').replace('dataset', 'data set')}, see below"
-        kind_of = f"`{field.type}`".replace("|", "or")
+        type_name = f"`{field.type}`".replace("|", "or")
         body.append(
-            [f"`{field.name}`", kind_of, shown, told.get(field.name, "").replace("``", "`").replace("|", "\\|")]
+            [f"`{field.name}`", type_name, shown, told.get(field.name, "").replace("``", "`").replace("|", "\\|")]
         )
     return body

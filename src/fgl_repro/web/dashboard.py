@@ -45,7 +45,7 @@ def check() -> None:
 
 def _asked(spec: TableSpec) -> list[tuple[str, str]]:
     """List probe and entry of a measurement that the table's panels print, each once."""
-    return list(dict.fromkeys((panel.probe, spec.kind_of(panel).entry) for panel in spec.panels))
+    return list(dict.fromkeys((panel.probe, spec.metric_of(panel).entry) for panel in spec.panels))
 
 
 def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:

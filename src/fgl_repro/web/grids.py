@@ -27,7 +27,7 @@ def data(spec: TableSpec, folder: Path, runs: Runs) -> dict[str, Any]:
     """
     beside = {_who(line): line for line in lines_of(folder / f"compare_{spec.table}.csv")}
     own = {_who(line): line for line in lines_of(folder / f"{spec.stem}.csv") if line["printed"] == "1"}
-    kinds = {panel.name: METRICS[spec.metric_of(panel)] for panel in spec.panels}
+    kinds = {panel.name: METRICS[spec.metric_name(panel)] for panel in spec.panels}
     cells = []
     for who, line in beside.items():
         kind = kinds.get(line["panel"], METRICS[ACCURACY])

@@ -55,7 +55,7 @@ def long_rows(table: Grid) -> list[dict[str, Any]]:
     for (cell, found), selection in product(table.results.items(), ("best", "last")):
         value = found.at(selection)
         row = compare.head(table, cell)
-        row |= {"probe": cell.panel.probe, "metric": table.spec.metric_of(cell.panel), "selection": selection}
+        row |= {"probe": cell.panel.probe, "metric": table.spec.metric_name(cell.panel), "selection": selection}
         row |= {"printed": int(selection == table.selection), **columns_of(value, 6, "mean", "std")}
         row |= {"ddof": table.ddof, "n_seeds": value.n if value else 0, "wanted": found.wanted}
         rows.append(row | {"status": found.status, "chosen": found.chosen, "runs": " ".join(found.keys)})

@@ -45,7 +45,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 def body(table: Grid) -> str:
     """Write a grid for each data set and client count, rows down, panels across, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
-    kinds = [table.spec.kind_of(panel) for panel in table.spec.panels]
+    kinds = [table.spec.metric_of(panel) for panel in table.spec.panels]
     unit = "" if table.spec.has_errors else " in percent"
     measured = " and ".join(dict.fromkeys(kind.title for kind in kinds))
     measured = measured[:1].upper() + measured[1:]  # abbreviations keep their capitals
@@ -79,7 +79,7 @@ def draw(
     places = table.spec.drawn
     figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
     row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
-    drawn, kind = {}, table.spec.kind_of(series[0][1][0][0])
+    drawn, kind = {}, table.spec.metric_of(series[0][1][0][0])
     for at, (number, (_, line)) in product(places, enumerate(series)):
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]

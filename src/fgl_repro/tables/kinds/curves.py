@@ -47,7 +47,7 @@ def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
 def quantity(spec: TableSpec, panel: Panel) -> Metric:
     """Say what is drawn: a loss that is traced is told as an error is."""
     name = spec.options.get("curve")
-    return spec.kind_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
+    return spec.metric_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
 
 
 def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:

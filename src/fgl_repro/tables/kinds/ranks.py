@@ -86,8 +86,8 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> 
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
-            value = tables.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_of(panel))
-            merit = None if value is None else spec.kind_of(panel).merit(value)
+            value = tables.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_name(panel))
+            merit = None if value is None else spec.metric_of(panel).merit(value)
             found.append((row.label, place(dataset, clients), record.config["seed"], merit))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()
 
@@ -111,7 +111,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
 
 def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
     """Rank the printed numbers over the same columns (without blanks and misprints), by row's label."""
-    labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.kind_of(panel).merit
+    labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.metric_of(panel).merit
     ranks = []
     for at in (at for at in spec.places if place(*at) in found.columns):
         cells = [Cell(panel, row, *at) for row in spec.rows if row.label in labels]

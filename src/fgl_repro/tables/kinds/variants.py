@@ -49,7 +49,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             lines.append([place(*at), own[0][0], *(ours for _, ours in own)])
         every = [gaps.get((panel, row.id), []) for row in spec.rows]
         means = [f"{sum(g) / len(g):.2f}" if g else "" for g in every]
-        lines.append([f"distance, {spec.kind_of(panel).unit}", "", *means])
+        lines.append([f"distance, {spec.metric_of(panel).unit}", "", *means])
         heads = [panel.title, "paper", *(row.name for row in spec.rows)]
         blocks.append(grid_text(heads, lines))
     return Content(rows, "\n\n".join(blocks), *results.tally(table))

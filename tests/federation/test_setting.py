@@ -20,7 +20,7 @@ from fgl_repro.core.registry import options
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners.random import Random
 from fgl_repro.federation.settings import fedlog
-from fgl_repro.federation.settings.common import training
+from fgl_repro.federation.settings.common import client_data
 from fgl_repro.federation.split import TEST, TRAIN, VALIDATION, Split
 from fgl_repro.federation.world import World
 from support.worlds import (
@@ -318,4 +318,4 @@ def test_messages_name_the_fix(change: dict[str, Any], message: str) -> None:
 def test_a_protocol_whose_partitioner_draws_roles_needs_such_a_partitioner() -> None:
     said = r"which random does not do: choose a protocol for nodes, or set it to stream\.$"
     with pytest.raises(UserError, match=said):
-        training(random_graph(60, 3, 3, 0), [np.arange(60)], Random(), Split(SPLIT, 0, "partitioner"))
+        client_data(random_graph(60, 3, 3, 0), [np.arange(60)], Random(), Split(SPLIT, 0, "partitioner"))

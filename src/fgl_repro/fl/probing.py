@@ -17,7 +17,7 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Probe, UnionGraph
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.metrics import likeness, measure
-from fgl_repro.fl.rounds import Training
+from fgl_repro.fl.rounds import Trained
 from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.view import View
@@ -84,7 +84,7 @@ class Prober:
         told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
         return {"alike": told}
 
-    def both(self, training: Training) -> dict[str, dict[str, Any]]:
+    def both(self, training: Trained) -> dict[str, dict[str, Any]]:
         """Measure every probe at the best validation round and at the last."""
         with self._clock():
             best, last = self.metrics(training.best), self.metrics(training.last)

@@ -27,7 +27,7 @@ S = TypeVar("S")
 
 
 @dataclass
-class Training:
+class Trained:
     """What training leaves behind.
 
     Attributes:
@@ -61,7 +61,7 @@ def train(
     extra: Callable[[Params], dict[str, float]] | None = None,
     report: Report | None = None,
     judged: str = "own",
-) -> Training:
+) -> Trained:
     """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
 
     Where the protocol fine-tunes, what clients have after that takes the place of both.
@@ -89,7 +89,7 @@ def train(
     measured: dict[str, dict[str, Any]] = {}
     if clients.world.links is not None:
         phases |= run_phases(links.predicted(clients, work.last, measured), clients.count, ledger, report)
-    return Training(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts, measured)
+    return Trained(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts, measured)
 
 
 def prepare(

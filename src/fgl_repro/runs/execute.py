@@ -16,7 +16,7 @@ from fgl_repro.federation.world import Average, World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.phase import Curves, Report
 from fgl_repro.fl.probing import Prober
-from fgl_repro.fl.rounds import Training, train
+from fgl_repro.fl.rounds import Trained, train
 from fgl_repro.nn.view import Views
 from fgl_repro.runs.provenance import gpu_of, note_of
 from fgl_repro.runs.record import Measured, Record, Selection
@@ -83,7 +83,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
 
 def federate(
     config: Config, world: World, device: torch.device, report: Report | None = None
-) -> tuple[Training, dict[str, dict[str, Any]], float]:
+) -> tuple[Trained, dict[str, dict[str, Any]], float]:
     """Train ``config.method`` in ``world`` and measure every probe.
 
     Returns:

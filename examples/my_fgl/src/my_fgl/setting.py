@@ -28,8 +28,8 @@ class Hubs(Setting):
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Nothing is removed and nobody is new; probes ``hubs`` and ``seen_graph``."""
         members = partitioner.divide(graph, partitioner.clients, split.seed)
-        learned = common.training(graph, list(members.nodes), partitioner, split)
-        rows = learned.rows(TEST)
-        hubs = rows[np.diff(learned.graph.adjacency.indptr)[rows] >= self.degree]
-        probes = (Probe("hubs", learned.graph, hubs), common.seen_graph(learned))
-        return common.as_world(learned, members, probes, {})
+        data = common.client_data(graph, list(members.nodes), partitioner, split)
+        rows = data.rows(TEST)
+        hubs = rows[np.diff(data.graph.adjacency.indptr)[rows] >= self.degree]
+        probes = (Probe("hubs", data.graph, hubs), common.seen_graph(data))
+        return common.as_world(data, members, probes, {})

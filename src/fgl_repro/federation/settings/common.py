@@ -16,7 +16,7 @@ from fgl_repro.federation.world import Probe, UnionGraph, World
 
 
 @dataclass(frozen=True)
-class Training:
+class ClientData:
     """What the clients train on.
 
     Attributes:
@@ -52,9 +52,9 @@ class Training:
         return lacks
 
 
-def training(
+def client_data(
     graph: Graph, nodes: list[np.ndarray], partitioner: Partitioner, split: Split, parts: int | None = None
-) -> Training:
+) -> ClientData:
     """Work out roles, training graph and missing classes for clients with ``nodes`` R_k.
 
     Args:
@@ -81,35 +81,35 @@ def training(
         known = parts in (None, partitioner.clients) and (split.seed, split.ratios) == PUBLISHED
         published = partitioner.roles(graph) if known else None
         roles = split.roles_by_class(graph.labels, nodes) if published is None else published
-    learned = Training(nodes, UnionGraph.induced(graph, nodes), roles)
-    empty = np.flatnonzero(learned.missing.all(axis=1))
+    data = ClientData(nodes, UnionGraph.induced(graph, nodes), roles)
+    empty = np.flatnonzero(data.missing.all(axis=1))
     if len(empty):
         raise UserError(
             f"Client {empty[0]} of {graph.name} has no training node; lower partitioner.clients, "
             "or take another partitioner or protocol.split_seed."
         )
-    return learned
+    return data
 
 
-def as_world(learned: Training, members: Membership, probes: tuple[Probe, ...], facts: dict[str, object]) -> World:
+def as_world(data: ClientData, members: Membership, probes: tuple[Probe, ...], facts: dict[str, object]) -> World:
     """Put the pieces together; ``facts`` are the world's own, added to those every world has."""
-    missing = class_lists(learned.missing)
+    missing = class_lists(data.missing)
     common: dict[str, object] = {
         "source": members.source,
         "hash": members.hash,
         "cut": members.cut,
         "sizes": list(members.sizes),
-        "client_nodes": np.diff(learned.graph.ptr).tolist(),
+        "client_nodes": np.diff(data.graph.ptr).tolist(),
         "missing": missing,
         "test_rows": {probe.name: probe.counts.sum(axis=1).tolist() for probe in probes},
     }
-    validation = learned.probe("validation", VALIDATION)
-    return World(learned.graph, learned.rows(TRAIN), validation, probes, missing, common | facts)
+    validation = data.probe("validation", VALIDATION)
+    return World(data.graph, data.rows(TRAIN), validation, probes, missing, common | facts)
 
 
-def seen_graph(learned: Training) -> Probe:
+def seen_graph(data: ClientData) -> Probe:
     """Build the probe of the clients' own test nodes in their training graphs."""
-    return learned.probe("seen_graph", TEST)
+    return data.probe("seen_graph", TEST)
 
 
 def class_lists(flags: np.ndarray) -> list[list[int]]:

@@ -18,7 +18,7 @@ from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph, induced
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import Setting
-from fgl_repro.federation.settings.common import Training, as_world, class_lists, seen_graph, training
+from fgl_repro.federation.settings.common import ClientData, as_world, class_lists, client_data, seen_graph
 from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import Probe, UnionGraph, World
 
@@ -64,8 +64,8 @@ class ClosedSet(NewNodes):
         """Build the world with probes ``seen_graph``, ``unseen_node``, ``missing_class``, ``new_client``."""
         members = partitioner.divide(graph, partitioner.clients + 1, split.seed)
         parts = connected_parts(graph, members.nodes)
-        learned, facts = without_rarest_class(graph, parts, partitioner, split)
-        reached = expand(graph.adjacency, indicator(learned.nodes, graph.num_nodes), self.hops)
+        data, facts = without_rarest_class(graph, parts, partitioner, split)
+        reached = expand(graph.adjacency, indicator(data.nodes, graph.num_nodes), self.hops)
         if len(parts[-1]) == 0:
             raise UserError(
                 f"The new client of {graph.name} has no connected node; "
@@ -73,8 +73,8 @@ class ClosedSet(NewNodes):
             )
         copies = UnionGraph.induced(graph, [parts[-1]] * partitioner.clients)
         newcomer = Probe("new_client", copies, np.arange(copies.num_nodes), "clients")
-        probes = (seen_graph(learned), *new_node_probes(learned, reached), newcomer)
-        return as_world(learned, members, probes, facts)
+        probes = (seen_graph(data), *new_node_probes(data, reached), newcomer)
+        return as_world(data, members, probes, facts)
 
 
 @dataclass
@@ -116,11 +116,11 @@ class OpenSet(NewNodes):
         # The rest may fall apart into components; METIS does not mind, and the largest one is not taken again.
         members = partitioner.divide(graph.subgraph(rest), partitioner.clients + 1, split.seed)
         parts = connected_parts(graph, [rest[own] for own in members.nodes])
-        learned, facts = without_rarest_class(graph, parts, partitioner, split)
-        own = indicator(learned.nodes, graph.num_nodes)
+        data, facts = without_rarest_class(graph, parts, partitioner, split)
+        own = indicator(data.nodes, graph.num_nodes)
         reached = expand(graph.adjacency, own, self.hops, through=cropped)
-        new, near = new_node_probes(learned, own | cropped[:, None]), new_node_probes(learned, reached, "_reached")
-        return as_world(learned, members, (seen_graph(learned), *new, *near), facts | {"cropped": int(cropped.sum())})
+        new, near = new_node_probes(data, own | cropped[:, None]), new_node_probes(data, reached, "_reached")
+        return as_world(data, members, (seen_graph(data), *new, *near), facts | {"cropped": int(cropped.sum())})
 
 
 def crop_nodes(num_nodes: int, share: float, seed: int) -> np.ndarray:
@@ -175,15 +175,15 @@ def remove_rarest_class(graph: Graph, nodes: list[np.ndarray]) -> tuple[list[np.
 
 def without_rarest_class(
     graph: Graph, parts: list[np.ndarray], partitioner: Partitioner, split: Split
-) -> tuple[Training, dict[str, object]]:
+) -> tuple[ClientData, dict[str, object]]:
     """Take from every part but the last its rarest class; return what they train on then, and facts about that."""
     nodes, removed = remove_rarest_class(graph, parts[:-1])
-    learned = training(graph, nodes, partitioner, split, len(parts))
-    return learned, {
+    data = client_data(graph, nodes, partitioner, split, len(parts))
+    return data, {
         "part_nodes_connected": [len(own) for own in parts],
         "removed": [list(pair) for pair in removed],
         "sizes_after_removal": [len(own) for own in nodes],
-        "missing_before_split": class_lists(learned.graph.class_counts == 0),
+        "missing_before_split": class_lists(data.graph.class_counts == 0),
     }
 
 
@@ -216,7 +216,7 @@ def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.n
     return reached
 
 
-def new_node_probes(learned: Training, reached: np.ndarray, suffix: str = "") -> tuple[Probe, Probe]:
+def new_node_probes(data: ClientData, reached: np.ndarray, suffix: str = "") -> tuple[Probe, Probe]:
     """Probe nodes that clients meet only at test time, by whether they know the class.
 
     These are ``unseen_node`` and ``missing_class``.
@@ -225,15 +225,15 @@ def new_node_probes(learned: Training, reached: np.ndarray, suffix: str = "") ->
     elsewhere does not matter: another client's training node is a test node here.
 
     Args:
-        learned: What the clients trained on.
+        data: What the clients trained on.
         reached: Expanded sets U_k (R_k included), bool ``[N, K]``.
         suffix: Added to both names, where a world has several expansions.
     """
-    base = learned.graph.base
+    base = data.graph.base
     graph = UnionGraph.induced(base, [np.flatnonzero(column) for column in reached.T])
-    own = indicator(learned.nodes, base.num_nodes)
+    own = indicator(data.nodes, base.num_nodes)
     new = ~own[graph.node, graph.owner]
-    missing = learned.missing[graph.owner, graph.labels]
+    missing = data.missing[graph.owner, graph.labels]
     return (
         Probe(f"unseen_node{suffix}", graph, np.flatnonzero(new & ~missing)),
         Probe(f"missing_class{suffix}", graph, np.flatnonzero(new & missing)),

@@ -25,7 +25,7 @@ from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import NoNewNodes, common
-from fgl_repro.federation.settings.common import Training
+from fgl_repro.federation.settings.common import ClientData
 from fgl_repro.federation.split import TEST, TRAIN, UNUSED, Split
 from fgl_repro.federation.world import Probe, World
 
@@ -69,10 +69,10 @@ class Imbalance(NoNewNodes):
                 f"setting.target={self.target} is no class of {graph.name}: give 0 to {graph.num_classes - 1}."
             )
         members = partitioner.divide(graph, partitioner.clients, split.seed)
-        whole = common.training(graph, list(members.nodes), partitioner, split)
-        learned = thinned(whole, self.target, self.rate, split.seed)
-        probes = (common.seen_graph(learned), *degree_probes(learned, self.target, self.tail_degree))
-        return common.as_world(learned, members, probes, {"train_classes": learned.counts.tolist()})
+        whole = common.client_data(graph, list(members.nodes), partitioner, split)
+        data = thinned(whole, self.target, self.rate, split.seed)
+        probes = (common.seen_graph(data), *degree_probes(data, self.target, self.tail_degree))
+        return common.as_world(data, members, probes, {"train_classes": data.counts.tolist()})
 
 
 def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def quotas(counts: np.ndarray, target: int, rate: int) -> np.ndarray:
     return np.where(counts > 0, kept, 0)
 
 
-def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
+def thinned(whole: ClientData, target: int, rate: int, seed: int) -> ClientData:
     """Keep as many training nodes of each class of ``whole`` as :func:`quotas` says; the others become ``UNUSED``."""
     union, rows = whole.graph, whole.rows(TRAIN)
     quota = quotas(whole.counts, target, rate).ravel()
@@ -104,9 +104,9 @@ def thinned(whole: Training, target: int, rate: int, seed: int) -> Training:
     return replace(whole, roles=roles)
 
 
-def degree_probes(learned: Training, target: int, tail_degree: int) -> tuple[Probe, ...]:
+def degree_probes(data: ClientData, target: int, tail_degree: int) -> tuple[Probe, ...]:
     """Build probes of the test nodes by degree: of all classes, then of the target class."""
-    graph, rows = learned.graph, learned.rows(TEST)
+    graph, rows = data.graph, data.rows(TEST)
     head = np.diff(graph.adjacency.indptr)[rows] > tail_degree
     of_target = graph.labels[rows] == target
     return (

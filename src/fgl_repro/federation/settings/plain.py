@@ -40,9 +40,9 @@ class Plain(NoNewNodes):
                 f"setting.by_class=true is for classes, and of {graph.name} numbers are predicted: set it to false."
             )
         members = partitioner.divide(graph, partitioner.clients, split.seed)
-        learned = common.training(graph, list(members.nodes), partitioner, split)
-        tests = replace(common.seen_graph(learned), by_class=self.by_class)
-        return common.as_world(learned, members, (tests,), {})
+        data = common.client_data(graph, list(members.nodes), partitioner, split)
+        tests = replace(common.seen_graph(data), by_class=self.by_class)
+        return common.as_world(data, members, (tests,), {})
 
 
 @dataclass
@@ -64,8 +64,8 @@ class GlobalGraph(NoNewNodes):
     def build(self, graph: Graph, partitioner: Partitioner, split: Split) -> World:
         """Build the world with ``global_graph`` and ``seen_graph``, the same test nodes in the owners' own graphs."""
         members = partitioner.divide(graph, partitioner.clients, split.seed)
-        learned = common.training(graph, list(members.nodes), partitioner, split)
+        data = common.client_data(graph, list(members.nodes), partitioner, split)
         copies = UnionGraph.copies(graph, partitioner.clients)
-        rows = np.flatnonzero(learned.roles[copies.node] == TEST)
+        rows = np.flatnonzero(data.roles[copies.node] == TEST)
         whole = Probe("global_graph", copies, rows, "clients", histogram=True)
-        return common.as_world(learned, members, (whole, common.seen_graph(learned)), {})
+        return common.as_world(data, members, (whole, common.seen_graph(data)), {})

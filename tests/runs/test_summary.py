@@ -24,6 +24,12 @@ def test_of_clients_that_were_fine_tuned_no_round_is_told() -> None:
     assert lines[0].split(maxsplit=1)[1].split() == ["best", "validation", "(round", "57)", "last", "round"]
 
 
+def test_the_round_that_the_protocol_prints_is_told_where_there_are_two() -> None:
+    told = "\nprotocol fedlog prints the last round"
+    assert summary(helpers.record(helpers.config()), "seen_graph", "last").endswith(told)
+    assert "prints" not in summary(helpers.record(helpers.config(protocol="opfgl", setting="plain")), "", "last")
+
+
 def test_secure_aggregation_is_said() -> None:
     word = "secure aggregation"
     assert word not in summary(helpers.record(helpers.config()), "seen_graph")

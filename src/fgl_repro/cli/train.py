@@ -61,7 +61,8 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
         found = "recorded in" if fresh else "already recorded in"
         print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
-        print(summary(record, config.setting.focus), flush=True)
+        printed = "last" if config.protocol.selection == "last" else "best"
+        print(summary(record, config.setting.focus, printed), flush=True)
         if not fresh and edited(record, chosen.config):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)

@@ -8,8 +8,12 @@ NONE_STORED = "no stored membership for this graph"
 """What ``partitioner=published`` says of parts that were to be published ones and had to be computed."""
 
 
-def summary(record: Record, focus: str) -> str:
-    """Tell a finished run in a few lines; the probe that was asked for comes first."""
+def summary(record: Record, focus: str, printed: str = "") -> str:
+    """Tell a finished run in a few lines; the probe that was asked for comes first.
+
+    Args:
+        printed: Which of the two rounds the protocol prints, ``best`` or ``last``; empty: that is not told.
+    """
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
     named = names if record.tested else [*names, "validation"]
     width, columns = max(map(len, named)) + 2, _columns(record)
@@ -17,6 +21,8 @@ def summary(record: Record, focus: str) -> str:
     for name in named:
         numbers = (f"{_number(record.metrics[name][at]):>{wide}}" for at, (_, wide) in columns.items())
         lines.append(f"{name:<{width}}" + "".join(numbers))
+    if printed and len(columns) > 1:
+        lines.append(f"protocol {record.protocol} prints the {'last' if printed == 'last' else 'best'} round")
     if record.tested:
         lines.append("† chosen by looking at test data, as the protocol asks")
     if record.config["method"].get("secure"):

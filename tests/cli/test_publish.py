@@ -25,18 +25,18 @@ from support.helpers import some
 from support.worlds import random_graph
 
 
-def killed_between(monkeypatch: pytest.MonkeyPatch, *writers: tuple[object, str]) -> None:
-    """Stop the process when the first of the writers has written and another one is about to."""
-    wrote: list[str] = []
+def killed_after(monkeypatch: pytest.MonkeyPatch, writes: int, *writers: tuple[object, str]) -> None:
+    """Stop the process when so many writes are done and the next one is about to begin."""
+    wrote: list[object] = []
 
-    def once(real: Callable[..., object], *given: object) -> object:
-        if wrote:
+    def counted(real: Callable[..., object], *given: object) -> object:
+        if len(wrote) == writes:
             raise KeyboardInterrupt
-        wrote.append("first")
+        wrote.append(real)
         return real(*given)
 
     for module, name in writers:
-        monkeypatch.setattr(module, name, partial(once, getattr(module, name)))
+        monkeypatch.setattr(module, name, partial(counted, getattr(module, name)))
 
 
 def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_for(
@@ -58,12 +58,18 @@ def test_a_published_run_is_replaced_by_other_numbers_only_where_that_is_asked_f
     runs, rounds, _ = folders.published("fedlog")
     assert (runs[first.key], runs[second.key]) == (first, later)
     assert len(rounds[first.key]) > 2
-    with monkeypatch.context() as killed:
-        killed_between(killed, (curves, "pack"), (packed, "pack"))
-        assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 130
+    for writes in (1, 2):
+        with monkeypatch.context() as killed:
+            killed_after(killed, writes, (curves, "pack"), (packed, "pack"))
+            assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 130
+        runs, rounds, _ = folders.published("fedlog")
+        assert runs[first.key] == (first if writes == 1 else changed)
+        assert first.key not in rounds, "those of another run"
     capsys.readouterr()
     assert call(tmp_path, "publish", "table6", "--only-records", "--replace") == 0
-    assert capsys.readouterr().err == ""
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "curves.csv holds the curves of 3 runs." in told.out
     runs, rounds, _ = folders.published("fedlog")
     assert runs[first.key] == changed
     assert rounds[first.key] == {"round": [0.0]} | {name: [0.5] for name in first.metrics}

@@ -91,12 +91,18 @@ def test_an_announced_class_is_an_option_whose_text_is_in_the_key() -> None:
 
 def test_the_key_of_a_class_with_sets_is_the_same_in_every_process() -> None:
     code = """
+from dataclasses import make_dataclass
+from types import MappingProxyType
 from fgl_repro.config.own import announce
 from fgl_repro.methods.fedavg import FedAvg
+
+Layers = make_dataclass("Layers", ["names"], frozen=True)
 
 class Own(FedAvg):
     name = "own"
     shared = {"layers": frozenset({"W1", "W2", "b1", "b2"}), "order": ("W1",)}
+    frozen = MappingProxyType({"layers": {"W1", "W2", "b1", "b2"}})
+    named = Layers(frozenset({"W1", "W2", "b1", "b2"}))
 
 print(announce(Own).recorded["source"])
 """
@@ -104,7 +110,7 @@ print(announce(Own).recorded["source"])
         subprocess.run(
             [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(seen) == 1
 
@@ -178,7 +184,7 @@ def test_mistakes() -> None:
         with pytest.raises(UserError, match="is no class of an axis with a name of its own"):
             registry.announce(item)  # type: ignore[arg-type]
     for name in (5, "", "with space"):
-        with pytest.raises(UserError, match="which no command line can say: take letters, digits"):
+        with pytest.raises(UserError, match="take one of letters, digits, _ and -"):
             registry.announce(type("Odd", (FedAvg,), {"name": name}))
     with pytest.raises(UserError, match="method fedprox exists already: give FedProx another name"):
         announce(FedProx)

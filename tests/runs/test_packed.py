@@ -40,6 +40,13 @@ def test_pack_and_unpack_lose_nothing(store: RecordStore, tmp_path: Path) -> Non
     assert unpack(path, store.folder) == 0
 
 
+def test_what_one_has_pushed_to_wandb_is_not_what_others_have(tmp_path: Path) -> None:
+    mirror = {"attempt": 1, "id": "a-1", "url": None}
+    record = some(1)[0].changed(wandb=mirror | {"purposes": ["fedlog/1 fedlog offline team/mine"]})
+    pack([record], path := tmp_path / "runs.csv")
+    assert Packed(path)[record.key].wandb == mirror
+
+
 def test_pack_is_deterministic_sorted_and_merges(tmp_path: Path) -> None:
     records = some(4)
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"

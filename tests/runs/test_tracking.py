@@ -205,6 +205,27 @@ def test_no_login_means_offline_with_one_warning(tmp_path: Path, caplog: pytest.
     assert ["offline" in message for message in _said(caplog)] == [True]
 
 
+def test_what_could_not_be_sent_keeps_its_id_and_the_run_goes_on_offline_under_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    real, tried = wandb.init, []
+
+    def init(**given: Any) -> Any:
+        tried.append((given["settings"].mode, given["id"]))
+        if given["settings"].mode == "online":
+            raise wandb.errors.CommError("no network")
+        return real(**given)
+
+    monkeypatch.setattr(wandb, "init", init)
+    assert not tracking.out_of_reach()
+    info = tracking.push(RECORD, CURVES, mode="online", dir=tmp_path)
+    assert tried == [("online", "0123456789ab-0"), ("offline", "0123456789ab-1")]
+    assert info == {"attempt": 1, "id": "0123456789ab-1", "url": None}
+    assert tracking.out_of_reach()
+
+
 def test_failing_init_loses_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,6 +13,7 @@ from fgl_repro.cli import request
 from fgl_repro.config import outdated
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
+from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
 from fgl_repro.tables import artifact, findings, needs, report
@@ -102,12 +103,16 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
         print(_outdated(old, args.replace), file=sys.stderr)
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
     kept = {key: store.curves(key) for key in done if key in drawn or store.enough(key, "all")}
-    # Curves come first: after a kill in between the next call still sees which runs have other numbers, and goes on.
-    count = curves.pack(kept, rounds, gone | {run.key for run in again if args.replace})
+    # Former curves go before the records and new ones come after, so that a kill leaves no run with another one's.
+    if former := gone | {run.key for run in again if args.replace}:
+        curves.pack({}, rounds, former)
     print(f"{runs} holds {packed.pack(done.values(), runs, gone)} runs.")
+    if mixed := mixed_graphs(packed.Packed(runs).values()):
+        print(f"fgl-table: {mixed}", file=sys.stderr)
     lost = [note for key in keys if tuning.diverged(key, store) and (note := store.load_failed(key)) is not None]
     if count := packed.pack_diverged(lost, diverged, packed.Packed(runs)):
         print(f"{diverged} holds {count} runs that diverged.")
+    count = curves.pack(kept, rounds)
     if count:
         print(f"{rounds} holds the curves of {count} runs.")
 

@@ -27,3 +27,14 @@ def table() -> int:
         return main()
 
     return exit_status("fgl-table", act)
+
+
+def data() -> int:
+    """Run ``fgl-data``; returns its exit status."""
+
+    def act() -> int:
+        from fgl_repro.cli.data import main
+
+        return main()
+
+    return exit_status("fgl-data", act)

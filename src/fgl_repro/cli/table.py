@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         help = "further rows, below the table's own" + "; only they are run, into a folder of their own" * (sub is run)
         sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
-    help = "log runs once more that were logged before for this table; in W&B's charts they then count twice"
+    help = "log again what was logged for this table, protocol, mode and project; W&B's charts then count it twice"
     push.add_argument("--again", action="store_true", help=help)
     push.add_argument("--entity", metavar="NAME", help="W&B user or team (default: your own)")
     help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
@@ -356,6 +356,8 @@ def _check(args: argparse.Namespace) -> int:
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for told in damaged:
         print(f"fgl-table: {told}", file=sys.stderr)
+    for path in store.foreign():
+        print(f"fgl-table: {path} is no record, and nothing reads it: move it out of the folder.", file=sys.stderr)
     print(f"{len(store.files())} records in {args.records} and the packed files in {args.results}: ", end="")
     print(f"{len(damaged) or 'none'} damaged.")
     return 2 if damaged else 0

@@ -35,14 +35,14 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     taken: list[dict[str, Any]] = []
     before = 0
     for record in watched(recorded):
-        purposes = record.wandb.get("purposes", [])
+        purposes = record.wandb.get("purposes", []) if archive.is_local(record.key) else []
         if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
             before += 1
             continue
         mirror = tracking.push(record, archive.curves(record.key), job_type=spec.name, **options)
         if mirror["id"] != record.wandb["id"]:
             taken.append(mirror)
-            arrived = args.mode == "offline" or mirror["url"] is not None
+            arrived = args.mode == "offline" or not tracking.out_of_reach()
             mirror["purposes"] = purposes + [purpose] * (arrived and purpose not in purposes)
             folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
     table = None
@@ -55,8 +55,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             **{axis: list(has) for axis, has in spec.axes.items()},
         }
         table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
-    reached = args.mode == "offline" or all(mirror["url"] is not None for mirror in taken)
-    way = args.mode if reached else "offline, for W&B was out of reach"
+    way = "offline, for W&B was out of reach" if tracking.out_of_reach() else args.mode
     told = f"{len(taken)} runs{' and the table' if table else ''} logged ({way})."
     if before:
         told += f" {before} had been logged before: --again logs them once more."

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from fgl_repro.config.compose import forget, search, yaml_files
 from fgl_repro.core import registry
@@ -67,7 +69,7 @@ def _text(kind: type) -> str:
     return "\n".join(parts)
 
 
-def _repr(value: object) -> str:
+def _repr(value: Any) -> str:
     """Return ``repr(value)`` with its sets in order, which otherwise differs from process to process."""
     if isinstance(value, set | frozenset) and type(value) in (set, frozenset) and value:
         items = ", ".join(sorted(_repr(each) for each in value))
@@ -76,6 +78,13 @@ def _repr(value: object) -> str:
         return f"{{{', '.join(f'{_repr(key)}: {_repr(each)}' for key, each in value.items())}}}"
     if type(value) is list:
         return f"[{', '.join(map(_repr, value))}]"
+    if type(value) is MappingProxyType:
+        return f"mappingproxy({_repr(dict(value))})"
+    named = [(f.name, getattr(value, f.name)) for f in fields(value) if f.repr] if is_dataclass(value) else []
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        named = list(zip(value._fields, value, strict=True))
+    if named and not isinstance(value, type):
+        return f"{type(value).__qualname__}({', '.join(f'{name}={_repr(each)}' for name, each in named)})"
     if type(value) is tuple:
         return f"({', '.join(map(_repr, value))}{',' * (len(value) == 1)})"
     return repr(value)

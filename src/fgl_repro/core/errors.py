@@ -35,7 +35,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of what a library or the system says; what follows is advice for programmers."""
-    message = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return next(iter(message.strip().splitlines()), type(error).__name__).rstrip(".:? ")
 
 

@@ -90,8 +90,8 @@ def _is_option(item: object, axis: str) -> bool:
 
 def _fault(item: type[Any]) -> str:
     """Tell why no configuration can hold a class; empty if one can. It would break the runs of all others, too."""
-    if not isinstance(item.name, str) or not re.fullmatch(r"\w[\w-]*", item.name):
-        return f"has the name {item.name!r}, which no command line can say: take letters, digits, _ and -"
+    if not isinstance(item.name, str) or not re.fullmatch(r"[A-Za-z_][\w-]*", item.name) or item.name == "null":
+        return f"has the name {item.name!r}: take one of letters, digits, _ and -, which begins with a letter"
     try:
         OmegaConf.structured(item)
     except (OmegaConfBaseException, NameError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""GCFL and GCFL+: FedAvg inside clusters of clients, which are split in two while their updates disagree.
+"""GCFL and GCFL+: FedAvg in clusters, split in two where updates disagree; GCFL+ cuts by gradient norms over rounds.
 
 Paper: Xie et al., "Federated Graph Classification over Non-IID Graphs", NeurIPS 2021. With Delta_k the update of
 client k in a round, a cluster of more than two clients is split after 20 rounds when ||mean Delta|| is small beside

@@ -37,11 +37,11 @@ def pack(curves: Mapping[str, Columns], path: Path, dropped: Collection[str] = (
     """Merge curves, by key, into a packed file, new ones replacing old ones; returns the runs it holds.
 
     Packed curves that have more columns than the new ones stay, but those of the keys ``dropped``, which are of other
-    runs. The same curves give the same bytes. No file is written for no curves.
+    runs. The same curves give the same bytes. No file is made for no curves.
     """
     held = {key: columns for key, columns in read_packed(path).items() if key not in dropped}
     held |= {key: columns for key, columns in curves.items() if len(columns) >= max(1, len(held.get(key, {})))}
-    if not held:
+    if not held and not path.exists():
         return 0
     names = list(dict.fromkeys(name for key in sorted(held) for name in held[key] if name != "round"))
     out = io.StringIO()

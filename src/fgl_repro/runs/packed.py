@@ -151,7 +151,8 @@ def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
 
 
 def _whole(note: Note) -> dict[str, str]:
-    return {"record": json.dumps(note.as_json(), sort_keys=True, separators=(",", ":"))}
+    bare = note.pushed_for_nothing()  # by whoever unpacks it
+    return {"record": json.dumps(bare.as_json(), sort_keys=True, separators=(",", ":"))}
 
 
 def pack(records: Iterable[Record], path: Path, dropped: Collection[str] = ()) -> int:

@@ -165,7 +165,14 @@ class RecordStore:
             return False
 
     def files(self) -> list[Path]:
-        """List record files in order of name; temporary, failed and set-aside files are not among them."""
+        """List record files in order of name; temporary, failed, set-aside and foreign files are not among them."""
+        return [path for path in self._plain_json() if RECORD.fullmatch(path.stem)]
+
+    def foreign(self) -> list[Path]:
+        """List what looks like a record and is not called as one."""
+        return [path for path in self._plain_json() if not RECORD.fullmatch(path.stem)]
+
+    def _plain_json(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
         return sorted(p for p in self.folder.glob("*.json") if p.name.count(".") == 1)
@@ -197,8 +204,6 @@ class RecordStore:
                     read_curves(path)
                 elif path.name.endswith(".claim") and claims.is_garbage(path):
                     raise UserError(f"the claim {path} names no process: delete it, or let the next run do so.")
-                elif path in records and not RECORD.fullmatch(path.stem):
-                    raise UserError(f"{path} is no record: move it out of the folder.")
                 elif path in records:
                     _read(path, Record)
             except (UserError, OSError) as error:

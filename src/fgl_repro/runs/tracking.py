@@ -73,6 +73,11 @@ def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, An
     }
 
 
+def out_of_reach() -> bool:
+    """Tell whether W&B refused to be logged to online, or could not be reached, since this process began."""
+    return "online" in _refused
+
+
 def provenance(record: Note) -> dict[str, Any]:
     """Collect data, partition, world, versions and code of a run, as far as the record knows them."""
     found = {name: getattr(record, name) for name in _PROVENANCE if hasattr(record, name)}
@@ -152,7 +157,7 @@ class Live:
         if self._run is None:
             return dict(self._before)
         url = None if self._run.offline else self._run.url
-        return {"attempt": self._attempt, "id": self._args["id"], "url": url}
+        return {"attempt": int(self._run.id.rpartition("-")[2]), "id": self._run.id, "url": url}
 
     def __enter__(self) -> Self:
         if self._mode != "disabled":
@@ -263,9 +268,11 @@ def _by_round(run: Any) -> None:
 
 def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
     """Open a W&B run; offline if online is impossible; None, after a warning, if nothing works."""
-    for choice in dict.fromkeys([mode, "offline"]):
+    stem, _, attempt = str(args["id"]).rpartition("-")
+    for number, choice in enumerate(dict.fromkeys([mode, "offline"])):
         if choice in _refused:
             continue
+        own = {**args, "id": f"{stem}-{int(attempt) + number}"}  # W&B keeps the id of a run that it could not send
         try:
             import wandb
 
@@ -273,7 +280,7 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
             quiet = {name: value for name, value in _QUIET.items() if name in wandb.Settings.model_fields}
             measured = dict.fromkeys(_MEASURED, False) if system else {}
             settings = wandb.Settings(**{**quiet, **measured, "mode": choice})
-            return wandb.init(**args, dir=str(folder), reinit="create_new", settings=settings)
+            return wandb.init(**own, dir=str(folder), reinit="create_new", settings=settings)
         except Exception as error:
             sentence = "W&B is off for this run (%s); its record is complete."
             if choice == "online":

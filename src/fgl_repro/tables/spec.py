@@ -87,7 +87,7 @@ class TableSpec(Entries):
         return panel.metric or self.metric
 
     def metric_of(self, panel: Panel) -> Metric:
-        """Tell whether a panel's numbers are shares or errors, and so which of two is better."""
+        """Give the metric of a panel's numbers: whether they are shares or errors, and so which of two is better."""
         return METRICS[self.metric_name(panel)]
 
     def format_of(self, panel: Panel) -> str:
@@ -262,7 +262,10 @@ class TableSpec(Entries):
 
         def short(row: Row) -> Row:
             quick = {f"method.{name}": value for name, value in registry.options("method")[row.method].quick.items()}
-            return replace(row, overrides={**row.overrides, "protocol.rounds": 2, **quick})
+            alike = [other.overrides for other in self.rows if other.method == row.method]
+            told_apart = {key for key in quick if any(each.get(key) != row.overrides.get(key) for each in alike)}
+            quick = {key: value for key, value in quick.items() if key not in told_apart}
+            return replace(row, overrides={**row.overrides, **quick, "protocol.rounds": 2})
 
         rows = tuple(map(short, self.rows))
         corner = replace(self, datasets=self.datasets[:1], clients=self.clients[:1], seeds=self.seeds[:1])

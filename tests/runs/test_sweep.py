@@ -93,7 +93,7 @@ def test_a_forced_run_is_done_again_and_no_older_record_hides_that_its_worker_di
         store.save(helpers.record(config))
     summary = run_all(configs, 1, store, execute=FAKE)
     assert (summary.done, summary.skipped) == (1, 0)
-    assert [label for label, _ in summary.failed] == ["fedavg-release cora K=3 closed_set seed=16"]
+    assert [label for label, _ in summary.failed.values()] == ["fedavg-release cora K=3 closed_set seed=16"]
     assert lines(log, "end") == [key_of(configs[0])]
 
 

@@ -269,10 +269,10 @@ def _by_round(run: Any) -> None:
 def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
     """Open a W&B run; offline if online is impossible; None, after a warning, if nothing works."""
     stem, _, attempt = str(args["id"]).rpartition("-")
-    for number, choice in enumerate(dict.fromkeys([mode, "offline"])):
+    free = int(attempt)
+    for choice in dict.fromkeys([mode, "offline"]):
         if choice in _refused:
             continue
-        own = {**args, "id": f"{stem}-{int(attempt) + number}"}  # W&B keeps the id of a run that it could not send
         try:
             import wandb
 
@@ -280,8 +280,10 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
             quiet = {name: value for name, value in _QUIET.items() if name in wandb.Settings.model_fields}
             measured = dict.fromkeys(_MEASURED, False) if system else {}
             settings = wandb.Settings(**{**quiet, **measured, "mode": choice})
-            return wandb.init(**own, dir=str(folder), reinit="create_new", settings=settings)
+            own = {**args, "id": f"{stem}-{free}", "dir": str(folder)}
+            return wandb.init(**own, reinit="create_new", settings=settings)
         except Exception as error:
+            free += 1  # W&B keeps the id of a run that it could not send
             sentence = "W&B is off for this run (%s); its record is complete."
             if choice == "online":
                 _refused.add(choice)

@@ -25,7 +25,7 @@ from fgl_repro.runs.finished import Run, Sweep
 from fgl_repro.runs.folders import RunFolders, default_records, default_results, folder_named
 from fgl_repro.runs.names import label
 from fgl_repro.runs.provenance import edited, mixed_graphs
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import PREFIX
 from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
@@ -277,7 +277,7 @@ def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> 
     curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
     source = next((paper for paper, runs in folders.everything_published().items() if record.key in runs), LOCAL)
     source = LOCAL if folders.store.path(record.key).exists() else source
-    return Run(record, curves, source, probe, tables.SELECTION_OF[selection])
+    return Run(record, curves, source, probe, SELECTION_OF[selection])
 
 
 def _printed(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from fgl_repro.cli import exit_status
 
 
 def train() -> None:
     """Run ``fgl-train``, whose own status passes as ``SystemExit``."""
-
-    def act() -> int:
-        from fgl_repro.cli.train import main
-
-        main()
-        return 0
-
-    if status := exit_status("fgl-train", act):
+    if status := _begin("train"):
         raise SystemExit(status)
 
 
 def table() -> int:
     """Run ``fgl-table``; returns its exit status."""
-
-    def act() -> int:
-        from fgl_repro.cli.table import main
-
-        return main()
-
-    return exit_status("fgl-table", act)
+    return _begin("table")
 
 
 def data() -> int:
     """Run ``fgl-data``; returns its exit status."""
+    return _begin("data")
 
-    def act() -> int:
-        from fgl_repro.cli.data import main
 
-        return main()
-
-    return exit_status("fgl-data", act)
+def _begin(name: str) -> int:
+    return exit_status(f"fgl-{name}", lambda: import_module(f"fgl_repro.cli.{name}").main() or 0)

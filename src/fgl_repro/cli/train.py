@@ -31,7 +31,7 @@ from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, tune
 from fgl_repro.runs.provenance import edited
-from fgl_repro.runs.record import Record
+from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
 
@@ -61,8 +61,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
         found = "recorded in" if fresh else "already recorded in"
         print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
-        printed = "last" if config.protocol.selection == "last" else "best"
-        print(summary(record, config.setting.focus, printed), flush=True)
+        print(summary(record, config.setting.focus, SELECTION_OF[config.protocol.selection]), flush=True)
         if not fresh and edited(record, chosen.config):
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)

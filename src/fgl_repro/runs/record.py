@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fgl_repro.config.identity import digest
 from fgl_repro.config.schema import AXES
@@ -28,6 +28,8 @@ LATER = ("predicted", "confusion", "nodes_mean", "f1", "metric", "facts", "phase
 """Parts that are written only where there are some, and that older records lack."""
 
 SELECTIONS = ("best", "last")
+SELECTION_OF: Mapping[str, Literal["best", "last"]] = {"best_validation": "best", "last": "last"}
+"""Which of the two a protocol prints, by its ``selection``."""
 DIVERGED = "diverged"
 ROUNDING = 1e-5
 

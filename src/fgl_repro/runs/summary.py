@@ -22,7 +22,7 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
         numbers = (f"{_number(record.metrics[name][at]):>{wide}}" for at, (_, wide) in columns.items())
         lines.append(f"{name:<{width}}" + "".join(numbers))
     if printed and len(columns) > 1:
-        lines.append(f"protocol {record.protocol} prints the {'last' if printed == 'last' else 'best'} round")
+        lines.append(f"protocol {record.protocol} prints the {printed} round")
     if record.tested:
         lines.append("† chosen by looking at test data, as the protocol asks")
     if record.config["method"].get("secure"):

@@ -18,15 +18,13 @@ from fgl_repro.config import science
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.fl.protocol import Protocol
-from fgl_repro.runs.record import DIVERGED, Record, on_cpus
+from fgl_repro.runs.record import DIVERGED, SELECTION_OF, Record, on_cpus
 from fgl_repro.runs.store import Source
 from fgl_repro.tables import needs, reference
 from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.spec import TableSpec
 
 Selection = Literal["best", "last"]
-SELECTION_OF: dict[str, Selection] = {"best_validation": "best", "last": "last"}
-"""Which of the two rounds of a record a table prints, by ``protocol.selection``."""
 NO_RESULT = {"oom": "OOM", DIVERGED: DIVERGED, "failed": "failed"}
 ROUND_NAMES = {"best": "best validation round", "last": "last round"}
 """The two rounds of a record, and what pages call them."""

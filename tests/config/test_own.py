@@ -103,6 +103,7 @@ class Own(FedAvg):
     shared = {"layers": frozenset({"W1", "W2", "b1", "b2"}), "order": ("W1",)}
     frozen = MappingProxyType({"layers": {"W1", "W2", "b1", "b2"}})
     named = Layers(frozenset({"W1", "W2", "b1", "b2"}))
+    kind = Layers
 
 print(announce(Own).recorded["source"])
 """

@@ -32,8 +32,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
     options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
     purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
-    taken: list[dict[str, Any]] = []
-    before = 0
+    taken = before = 0
     for record in watched(recorded):
         purposes = record.wandb.get("purposes", []) if archive.is_local(record.key) else []
         if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
@@ -41,7 +40,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             continue
         mirror = tracking.push(record, archive.curves(record.key), job_type=spec.name, **options)
         if mirror["id"] != record.wandb["id"]:
-            taken.append(mirror)
+            taken += 1
             arrived = args.mode == "offline" or not tracking.out_of_reach()
             mirror["purposes"] = purposes + [purpose] * (arrived and purpose not in purposes)
             folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
@@ -56,12 +55,12 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
         }
         table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
     way = "offline, for W&B was out of reach" if tracking.out_of_reach() else args.mode
-    told = f"{len(taken)} runs{' and the table' if table else ''} logged ({way})."
+    told = f"{taken} runs{' and the table' if table else ''} logged ({way})."
     if before:
         told += f" {before} had been logged before: --again logs them once more."
     if foreign := sum(not archive.is_local(record.key) for record in recorded):
         told += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
-    if done := len(taken) + before == len(recorded) and (table is not None or not recorded):
+    if done := taken + before == len(recorded) and (table is not None or not recorded):
         return told, done
     return f"{told} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
 

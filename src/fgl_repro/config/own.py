@@ -80,10 +80,12 @@ def _repr(value: Any) -> str:
         return f"[{', '.join(map(_repr, value))}]"
     if type(value) is MappingProxyType:
         return f"mappingproxy({_repr(dict(value))})"
+    if isinstance(value, type):
+        return repr(value)
     named = [(f.name, getattr(value, f.name)) for f in fields(value) if f.repr] if is_dataclass(value) else []
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         named = list(zip(value._fields, value, strict=True))
-    if named and not isinstance(value, type):
+    if named:
         return f"{type(value).__qualname__}({', '.join(f'{name}={_repr(each)}' for name, each in named)})"
     if type(value) is tuple:
         return f"({', '.join(map(_repr, value))}{',' * (len(value) == 1)})"

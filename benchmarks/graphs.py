@@ -59,8 +59,8 @@ class Stacked:
         self.clients = Clients(self.config.method, self.model, world, self.config.protocol, self.config.seed, views)
 
     def rounds(self, number: int) -> list[tuple[float, float]]:
-        protocol = self.config.protocol
-        curves = train(self.config.method, self.clients, number, 1, judged=protocol.judged).curves
+        self.clients.protocol.rounds = number
+        curves = train(self.config.method, self.clients).curves
         return list(zip(curves["loss"], curves["validation"], strict=True))
 
 

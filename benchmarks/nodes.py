@@ -39,7 +39,8 @@ class Stacked:
         self.config = config
 
     def rounds(self, number: int) -> list[tuple[float, float]]:
-        curves = train(self.config.method, self.clients, number, 1).curves
+        self.clients.protocol.rounds = number
+        curves = train(self.config.method, self.clients).curves
         return list(zip(curves["loss"], curves["validation"], strict=True))
 
 

@@ -30,9 +30,9 @@ def test_two_rounds_on_a_toy_graph(name: str, variant: str, world: World) -> Non
     assert training.last_round == 1
     assert set(metrics) == {"validation", "seen_graph", "unseen_node", "missing_class", "new_client"}
     assert all(np.isfinite(training.curves["loss"]))
-    assert metrics["validation"]["best"]["accuracy"] == pytest.approx(max(training.curves["validation"]))
+    assert metrics["validation"]["best"].accuracy == pytest.approx(max(training.curves["validation"]))
     for probe in world.probes:
-        assert sum(metrics[probe.name]["last"]["counts"]) == len(probe.rows)
+        assert sum(metrics[probe.name]["last"].counts) == len(probe.rows)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
@@ -40,7 +40,7 @@ def test_open_set_and_plain_worlds(name: str, variant: str, toy_graph: Graph) ->
     for kind, own in (("open_set", {"hops": 1, "crop": 0.2}), ("plain", {})):
         world = worlds.build(kind, toy_graph, "random", 3, **own)
         _, metrics, _ = federate(make_config(name, variant), world, CPU)
-        assert metrics["seen_graph"]["last"]["accuracy"] is not None
+        assert metrics["seen_graph"]["last"].accuracy is not None
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
@@ -48,7 +48,7 @@ def test_clients_that_share_nodes(name: str, variant: str, toy_graph: Graph) -> 
     world = worlds.build("plain", toy_graph, "overlap", 5)
     training, metrics, _ = federate(make_config(name, variant), world, CPU)
     assert all(np.isfinite(training.curves["loss"]))
-    assert metrics["seen_graph"]["last"]["counts"] == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()
+    assert metrics["seen_graph"]["last"].counts == np.bincount(world.graph.owner[world.probes[0].rows]).tolist()
 
 
 @pytest.mark.parametrize("name", registry.options("method"))

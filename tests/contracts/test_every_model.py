@@ -54,7 +54,7 @@ def config_of(method: str, model: str) -> configs.Config:
 def test_two_rounds_on_a_toy_graph(method: str, model: str, world: World) -> None:
     training, metrics, _ = federate(config_of(method, model), world, torch.device("cpu"))
     assert np.isfinite(training.curves["loss"]).all()
-    assert metrics["new_client"]["last"]["accuracy"] is not None
+    assert metrics["new_client"]["last"].accuracy is not None
 
 
 def test_what_does_not_go_together_is_refused_in_a_sentence() -> None:

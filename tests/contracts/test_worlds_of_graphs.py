@@ -28,9 +28,9 @@ def test_two_rounds(name: str, variant: str, kind: dict[str, bool]) -> None:
     assert np.isfinite(training.curves["loss"]).all()
     own = np.array(training.curves["validation"])
     best = own.min() if "numbers" in kind else own.max()
-    assert metrics["validation"]["best"]["accuracy"] == pytest.approx(best, rel=1e-5)
-    assert metrics["seen_graph"]["best"]["clients"] == metrics["validation"]["best"]["clients"]  # chosen by test rows
-    assert metrics["seen_graph"]["last"].get("metric") == ("mae" if "numbers" in kind else None)
+    assert metrics["validation"]["best"].accuracy == pytest.approx(best, rel=1e-5)
+    assert metrics["seen_graph"]["best"].clients == metrics["validation"]["best"].clients  # chosen by test rows
+    assert metrics["seen_graph"]["last"].metric == ("mae" if "numbers" in kind else None)
 
 
 @pytest.mark.parametrize(("name", "variant"), OF_GRAPHS)
@@ -71,7 +71,7 @@ def test_a_probe_finds_what_it_finds_alone() -> None:
     config = config_of_graphs("fedavg", "release", **shares)
     training, metrics, _ = federate(config, world, CPU)
     for at, number in (("best", training.best_round), ("last", training.last_round)):
-        assert metrics["validation"][at]["accuracy"] == pytest.approx(training.curves["validation"][number], rel=1e-6)
+        assert metrics["validation"][at].accuracy == pytest.approx(training.curves["validation"][number], rel=1e-6)
     alone = federate(config, replace(world, validation=replace(world.validation, rows=world.validation.rows[:3])), CPU)
     assert alone[1]["seen_graph"]["last"] == metrics["seen_graph"]["last"]
 
@@ -97,7 +97,7 @@ def test_a_client_without_test_graphs_counts_nothing(name: str, variant: str) ->
         empty = replace(world, probes=(replace(world.probes[0], rows=rows),))
         config = config_of_graphs(name, variant, **{"protocol.selected_by": "validation", "protocol.split": SHARES})
         _, metrics, _ = federate(config, empty, CPU)
-        assert metrics["seen_graph"]["last"]["clients"][1] is None
+        assert metrics["seen_graph"]["last"].clients[1] is None
 
 
 CORA = {"dataset": "cora", "partitioner": "louvain"}

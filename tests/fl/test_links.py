@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import HeldLinks, Pairs, World
-from fgl_repro.fl.links import LinkTuning, area, link_logits, predicted
+from fgl_repro.fl.links import LinkTuning, area, link_logits
 from fgl_repro.fl.messages import Ledger
-from fgl_repro.fl.rounds import run_phases
+from fgl_repro.fl.metrics import Measured
+from fgl_repro.fl.rounds import run_phases, train
 from fgl_repro.fl.steps import Step
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -36,7 +36,7 @@ def world_of(graph: Graph) -> World:
     return worlds.build("links", graph, "metis", 3, validation=0.2, test=0.2)
 
 
-def tuned(world: World, **overrides: object) -> tuple[LinkTuning, dict[str, Any]]:
+def tuned(world: World, **overrides: object) -> tuple[LinkTuning, Measured]:
     """The stage after its phase, and what its tests gave."""
     clients = make_clients(world, make_config("local", "paper", **QUICK | overrides))
     stage = LinkTuning(clients, clients.trained)
@@ -79,8 +79,8 @@ def test_the_best_check_is_tested_and_classes_are_predicted_as_before(toy_graph:
     assert 1 < len(curve) <= 10
     assert longer[1]["seen_graph"] == short[1]["seen_graph"]
     assert longer[1]["links"]["best"] == longer[1]["links"]["last"]
-    assert longer[1]["links"]["last"]["counts"] == world.facts["test_rows"]["links"]  # type: ignore[index]
-    assert longer[1]["links"]["last"]["metric"] == "auc"
+    assert longer[1]["links"]["last"].counts == world.facts["test_rows"]["links"]  # type: ignore[index]
+    assert longer[1]["links"]["last"].metric == "auc"
     assert longer[1]["links"] != short[1]["links"]
 
 
@@ -94,13 +94,13 @@ def test_links_of_a_graph_that_has_them_by_a_rule_are_learnt(toy_graph: Graph) -
     kind = type(toy_graph.adjacency)
     graph = replace(toy_graph, adjacency=kind(upper + upper.T), features=kind(features))
     world = worlds.build("links", graph, "random", 3, validation=0.2, test=0.2)
-    assert tuned(world, **{"protocol.link_tuning": 100})[1]["accuracy"] > 0.8
+    assert tuned(world, **{"protocol.link_tuning": 100})[1].accuracy > 0.8
 
 
 def test_a_client_ends_as_it_would_among_others(toy_graph: Graph) -> None:
     world = world_of(toy_graph)
     (ours, mine), (theirs, strange) = tuned(world), tuned(tampered(world, 0))
-    assert mine["clients"][1:] == strange["clients"][1:]
+    assert mine.clients[1:] == strange.clients[1:]
     for name, value in ours.best.items():
         assert torch.equal(value[1:], theirs.best[name][1:])
         assert not torch.equal(value[0], theirs.best[name][0])
@@ -112,14 +112,14 @@ def test_a_client_without_pairs_has_no_area(toy_graph: Graph) -> None:
     keep = world.links.test.owner(world.graph) > 0
     bare = Pairs(world.links.test.nodes[:, keep], world.links.test.linked[keep])
     found = tuned(replace(world, links=HeldLinks(world.links.validation, bare)))[1]
-    assert found["clients"][0] is None
-    assert found["counts"][0] == 0
-    assert found["clients_mean"] == pytest.approx(np.mean(found["clients"][1:]))
+    assert found.clients[0] is None
+    assert found.counts[0] == 0
+    assert found.clients_mean == pytest.approx(np.mean(found.clients[1:]))
 
 
-def test_the_phase_tells_what_it_found(toy_graph: Graph) -> None:
-    world, found = world_of(toy_graph), dict[str, dict[str, Any]]()
-    clients = make_clients(world, make_config("local", "paper", **QUICK))
-    curves = run_phases(predicted(clients, clients.trained, found), clients.count, Ledger(), None)
-    assert list(curves) == ["link_tuning"]
-    assert found == {"links": tuned(world)[1]}
+def test_a_run_ends_with_the_links(toy_graph: Graph) -> None:
+    world = world_of(toy_graph)
+    config = make_config("local", "paper", **QUICK | {"protocol.rounds": 1, "protocol.lr": 0.0})
+    found = train(config.method, make_clients(world, config))
+    assert list(found.phases) == ["link_tuning"]
+    assert found.measured == {"links": tuned(world)[1]}

@@ -58,7 +58,7 @@ def test_the_first_message_comes_before_the_phases(world: World) -> None:
     """It counts as the download of round 0, which brings no other."""
     config = make_config("fedavg", "release")
     method, clients = Eventful(), make_clients(world, config)
-    training = train(method, clients, 2, 1)
+    training = train(method, clients)
     assert training.facts["calls"] == ["state", "receive", "phase 2", "phase 3", "fit 0", "receive", "fit 1"]
     sent = training.ledger.as_dict()["rounds"]
     assert sent["up"] == sent["down"]
@@ -67,14 +67,14 @@ def test_the_first_message_comes_before_the_phases(world: World) -> None:
 def test_of_equally_good_rounds_the_later_is_the_best(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.5, 0.75, 0.75, 0.25])
     monkeypatch.setattr(rounds_module, "accuracy", lambda *_: torch.tensor(next(scores)))
-    config = make_config("fedavg", "release")
+    config = make_config("fedavg", "release", **{"protocol.rounds": 4})
     kept: list[Tensor] = []
 
     def extra(trained: dict[str, Tensor]) -> dict[str, float]:
         kept.append(trained["W1"].detach().clone())
         return {}
 
-    training = train(config.method, make_clients(world, config), 4, 1, extra=extra)
+    training = train(config.method, make_clients(world, config), extra=extra)
     assert training.best_round == 2
     assert torch.equal(training.best["W1"], kept[2])
     assert torch.equal(training.last["W1"], kept[3])
@@ -98,7 +98,7 @@ def test_what_an_own_aggregation_gets_wrong_is_told(world: World, made: Callable
 
     config = make_config("fedavg", "release")
     with pytest.raises(UserError, match=rf"aggregate\(\) of the method fedavg {told}"):
-        train(Own(), make_clients(world, config), 2, 1)
+        train(Own(), make_clients(world, config))
 
 
 def test_weights_that_nobody_has_are_told_and_one_row_is_for_all(world: World) -> None:
@@ -111,15 +111,15 @@ def test_weights_that_nobody_has_are_told_and_one_row_is_for_all(world: World) -
             return Weights({name: value.mean(0, keepdim=True) for name, value in upload.tensors().items()})
 
     ours, plain = (
-        train(method, make_clients(world, make_config("fedavg", "release")), 2, 1) for method in (Mean(), FedAvg())
+        train(method, make_clients(world, make_config("fedavg", "release"))) for method in (Mean(), FedAvg())
     )
     torch.testing.assert_close(ours.last["W1"], plain.last["W1"])
 
 
 def test_a_loss_that_is_no_number_ends_the_run(world: World) -> None:
-    config = make_config("fedavg", "release", **{"protocol.lr": 1e30})
+    config = make_config("fedavg", "release", **{"protocol.lr": 1e30, "protocol.rounds": 5})
     with pytest.raises(UserError, match=r"lower protocol\.lr"):
-        train(config.method, make_clients(world, config), 5, 2)
+        train(config.method, make_clients(world, config))
 
 
 def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +128,8 @@ def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyP
     for number in (4, 3):
         scores = iter([0.25, 0.5, 0.5, 0.125])
         monkeypatch.setattr(rounds_module, "accuracy", lambda *_, left=scores: torch.tensor(next(left)))
-        config = make_config("fedavg", "release")
-        found.append(train(config.method, make_clients(world, config), number, 1))
+        config = make_config("fedavg", "release", **{"protocol.rounds": number})
+        found.append(train(config.method, make_clients(world, config)))
     longer, shorter = found
     assert (longer.best_round, longer.last_round) == (2, 3)
     for name, value in shorter.last.items():
@@ -138,8 +138,8 @@ def test_what_was_best_stays_as_it_was(world: World, monkeypatch: pytest.MonkeyP
 
 
 def test_the_servers_model_is_the_same_for_all(world: World) -> None:
-    config = make_config("fedavg", "release")
-    own, servers = (train(config.method, make_clients(world, config), 2, 1, judged=how) for how in ("own", "server"))
+    configs = (make_config("fedavg", "release", **{"protocol.judged": judged}) for judged in ("own", "server"))
+    own, servers = (train(config.method, make_clients(world, config)) for config in configs)
     for name, value in servers.best.items():
         assert torch.equal(value, value[:1].expand_as(value))
         assert not torch.equal(own.best[name], own.best[name][:1].expand_as(value))
@@ -151,8 +151,9 @@ def test_the_servers_model_is_the_same_for_all(world: World) -> None:
 )
 def test_all_that_comes_down_counts_and_once(world: World, judged: str, fine_tuning: int, downloads: int) -> None:
     """The first weights, and each round's mean unless nobody takes it: the last is judged, or clients go on from it."""
-    config = make_config("fedavg", "release", **{"protocol.fine_tuning": fine_tuning})
-    training = train(config.method, make_clients(world, config), 3, 1, judged=judged)
+    rules = {"protocol.rounds": 3, "protocol.judged": judged, "protocol.fine_tuning": fine_tuning}
+    config = make_config("fedavg", "release", **rules)
+    training = train(config.method, make_clients(world, config))
     sent = training.ledger.as_dict()["rounds"]
     assert sent["up"]["weights"] % 3 == 0
     assert sent["down"]["weights"] == downloads * sent["up"]["weights"] // 3
@@ -161,7 +162,6 @@ def test_all_that_comes_down_counts_and_once(world: World, judged: str, fine_tun
 def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
     """One client's upload judges everybody, each with learnable nodes of its own; training stays as it is."""
     kept: dict[str, list[Params]] = {"own": [], "crosswise": []}
-    config = make_config("fedlog", "release")
     runs = {}
     for judged, rounds in kept.items():
 
@@ -169,7 +169,8 @@ def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
             rounds.append({name: value.detach().clone() for name, value in trained.items()})
             return {}
 
-        runs[judged] = train(config.method, make_clients(world, config), 6, 1, extra=extra, judged=judged)
+        config = make_config("fedlog", "release", **{"protocol.rounds": 6, "protocol.judged": judged})
+        runs[judged] = train(config.method, make_clients(world, config), extra=extra)
     chosen = set()
     for own, cross in zip(kept["own"], kept["crosswise"], strict=True):
         (k,) = {k for k in range(3) if torch.equal(own["W1"][k], cross["W1"][0])}

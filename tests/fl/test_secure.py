@@ -216,7 +216,7 @@ def test_opfgl_with_masked_statistics(world: World) -> None:
     for is_secure in (False, True):
         config = make_config("opfgl", "release", **{"method.secure": is_secure, "model.hidden": 4})
         training, metrics, _ = federate(config, world, CPU)
-        runs.append((training, metrics["seen_graph"]["last"]["accuracy"]))
+        runs.append((training, metrics["seen_graph"]["last"].accuracy))
     (plain, accuracy), (masked, same) = runs
     assert same == pytest.approx(accuracy, abs=0.05)
     for part, value in plain.last.items():

@@ -98,7 +98,7 @@ def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:
     world = worlds.build("plain", toy_graph, "metis", 3)
     config = make_config("fedavg", "paper", **TUNED | {"protocol.rounds": 1, "protocol.fine_tuning_lr": 0.0})
     clients = make_clients(world, config)
-    found = train(config.method, clients, 1, 2)
+    found = train(config.method, clients)
     assert all(torch.equal(value[0], value[2]) for value in found.last.values())
     sent = found.ledger.as_dict()["rounds"]
     assert sent["down"]["weights"] == 2 * sent["up"]["weights"]

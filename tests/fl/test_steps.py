@@ -30,9 +30,10 @@ def test_batches_of_everything_are_full_batches(toy_graph: Graph) -> None:
     for method in ("fedavg", "fedntd", "fedgcn"):
         curves = []
         for size in (0, 10_000):
-            small = {"protocol.batch": size, "model.hidden": 8, "model.dropout": 0.0}
+            small = {"protocol.batch": size, "protocol.rounds": 4, "protocol.local_epochs": 2}
+            small |= {"model.hidden": 8, "model.dropout": 0.0}
             config = configs.build(small, dataset="cora", method=method, clients=3)
-            curves.append(train(config.method, make_clients(world, config), 4, 2).curves["loss"])
+            curves.append(train(config.method, make_clients(world, config)).curves["loss"])
         assert curves[0] == pytest.approx(curves[1], abs=1e-5)
 
 
@@ -71,10 +72,10 @@ def test_a_teachers_first_layer_serves_the_first_step_alone(
     world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     rules = {"protocol.local_epochs": 3, "protocol.rounds": 2, "model.hidden": 8}
     config = configs.build({**rules, **more}, dataset="cora", method="fedntd", clients=3, model=model)
-    handed_on = train(config.method, make_clients(world, config), 2, 3)
+    handed_on = train(config.method, make_clients(world, config))
     plain = Clients.logits
     monkeypatch.setattr(Clients, "logits", lambda self, step, teacher=None: plain(self, step))
-    computed = train(config.method, make_clients(world, config), 2, 3)
+    computed = train(config.method, make_clients(world, config))
     assert handed_on.curves == computed.curves
     assert all(torch.equal(value, computed.last[name]) for name, value in handed_on.last.items())
 
@@ -83,9 +84,9 @@ def test_steps_on_everything_are_epochs(toy_graph: Graph) -> None:
     world = worlds.build("closed_set", toy_graph, "metis", 3, hops=2)
     found = []
     for steps, epochs in ((3, 1), (0, 3)):
-        rules = {"protocol.steps": steps, "protocol.local_epochs": epochs, "model.hidden": 8}
+        rules = {"protocol.steps": steps, "protocol.local_epochs": epochs, "protocol.rounds": 2, "model.hidden": 8}
         config = configs.build(rules, dataset="cora", method="fedavg", clients=3)
-        found.append(train(config.method, make_clients(world, config), 2, epochs))
+        found.append(train(config.method, make_clients(world, config)))
     for name, value in found[0].last.items():
         assert torch.equal(value, found[1].last[name]), name
 

@@ -181,18 +181,18 @@ def test_releases_round_or_truncate_what_they_hang(
     config = make_config(name, "release", **{"method.warmup": 0, "method.generator_epochs": 0})
     clients = make_clients(world, config)
     assert isinstance(config.method, FedSagePlus)
-    bench = generators.Bench(generators.Workshop(config.method, clients, np.zeros((0, 2))), range(3))
-    parents, _ = bench.mend()
-    assert len(parents) == (len(bench.impaired.local.nodes) if hung else 0)
+    group = generators.GeneratorGroup(generators.GeneratorTraining(config.method, clients, np.zeros((0, 2))), range(3))
+    parents, _ = group.mend()
+    assert len(parents) == (len(group.impaired.local.nodes) if hung else 0)
 
 
 def test_a_shared_generator_is_one_for_all(world: World) -> None:
     config = make_config("fedsageplus", "paper", **{"method.shared": True})
     clients = make_clients(world, config)
-    bench = generators.Bench(generators.Workshop(config.method, clients, np.zeros((4, 2))), range(3))
-    assert not torch.equal(bench.params["F1"][0], bench.params["F1"][1])
-    bench.epoch(0)
-    for value in bench.params.values():
+    group = generators.GeneratorGroup(generators.GeneratorTraining(config.method, clients, np.zeros((4, 2))), range(3))
+    assert not torch.equal(group.params["F1"][0], group.params["F1"][1])
+    group.epoch(0)
+    for value in group.params.values():
         torch.testing.assert_close(value, value[:1].expand_as(value))
 
 

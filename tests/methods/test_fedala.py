@@ -139,8 +139,9 @@ def test_nobody_hears_how_long_another_one_learns() -> None:
 
 def test_the_mix_answers_where_the_servers_model_is_judged() -> None:
     """The classifier is each client's own, all else the same for all; the last round's mix is judged, too."""
-    config = config_of_graphs("fedala", "release")
-    training = train(config.method, make_clients(worlds.of_graphs(worlds.graph_set()), config), 3, 1, judged="server")
+    config = config_of_graphs("fedala", "release", **{"protocol.rounds": 3})
+    assert config.protocol.judged == "server"
+    training = train(config.method, make_clients(worlds.of_graphs(worlds.graph_set()), config))
     for name, value in training.last.items():
         assert torch.equal(value, value[:1].expand_as(value)) == (name not in ("W6", "b6"))
     assert training.curves["mixing"][0] == 1

@@ -19,7 +19,7 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedsageplus import generators as generators_module
-from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, Workshop, hide
+from fgl_repro.methods.fedsageplus.generators import FGEN, GeneratorGroup, GeneratorTraining, hide
 from fgl_repro.methods.fedsageplus.mending import MendedGraph
 from fgl_repro.methods.fedsageplus.method import FedSagePlus, State
 from fgl_repro.methods.fedsageplus.neighgen import Pool
@@ -57,18 +57,18 @@ def begun(world: World, **overrides: Any) -> State:
     return state
 
 
-def make_bench(world: World, method: FedSagePlus) -> Bench:
+def make_group(world: World, method: FedSagePlus) -> GeneratorGroup:
     """All clients with small generators without dropout."""
     small = replace(method, encoder=8, latent=8, fgen_inner=8, fgen_outer=16, generator_dropout=0.0)
-    return Bench(Workshop(small, make_clients(world, small), np.zeros((0, 2))), range(3))
+    return GeneratorGroup(GeneratorTraining(small, make_clients(world, small), np.zeros((0, 2))), range(3))
 
 
-def make_pool(bench: Bench, slots: int) -> Pool:
+def make_pool(group: GeneratorGroup, slots: int) -> Pool:
     """Two generated vectors on some nodes, ``slots`` on others, none on the rest."""
-    local = bench.impaired.local
-    z = bench.net.encode(bench.params, local, None)
+    local = group.impaired.local
+    z = group.net.encode(group.params, local, None)
     counts = torch.tensor([0, 2, slots]).repeat(len(z))[: len(z)]
-    return bench.net.generate(bench.params, local, z, counts, bench.draws, drop=False, sample=bench.net.sage)
+    return group.net.generate(group.params, local, z, counts, group.draws, drop=False, sample=group.net.sage)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -80,9 +80,9 @@ def test_classifier_on_an_explicit_mended_graph(
     world: World, variant: str, sparse_below: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
-    bench = make_bench(world, FedSagePlus(variant=variant))
-    pool, impaired = make_pool(bench, 4), bench.impaired
-    ours = bench.net.classify(bench.params, impaired.local, pool, None)
+    group = make_group(world, FedSagePlus(variant=variant))
+    pool, impaired = make_pool(group, 4), group.impaired
+    ours = group.net.classify(group.params, impaired.local, pool, None)
     n, size = len(impaired.local.nodes), len(pool.parent)
     a = torch.zeros(n + size, n + size)
     a[:n, :n] = torch.from_numpy(world.graph.adjacency[impaired.local.nodes][:, impaired.local.nodes].toarray())
@@ -91,14 +91,14 @@ def test_classifier_on_an_explicit_mended_graph(
     h, owner = torch.cat([features, pool.features]), torch.cat([impaired.local.owner, pool.owner])
     looped = a + torch.eye(n + size)
     for number in (1, 2):
-        weight, bias = bench.params[f"C{number}"][owner], bench.params[f"c{number}"][owner]
-        if bench.net.sage:
+        weight, bias = group.params[f"C{number}"][owner], group.params[f"c{number}"][owner]
+        if group.net.sage:
             mean = a @ h / a.sum(1, keepdim=True).clamp_min(1)
             parts = zip((mean, h), weight.chunk(2, dim=2), strict=True)
             h = sum(torch.einsum("ni,nio->no", x, w) for x, w in parts) + bias
         else:
             h = looped / looped.sum(1, keepdim=True) @ torch.einsum("ni,nio->no", h, weight) + bias
-        if number == 1 or not bench.net.sage:
+        if number == 1 or not group.net.sage:
             h = torch.relu(h)
     torch.testing.assert_close(ours, h[:n], atol=1e-5, rtol=1e-5)
 
@@ -107,20 +107,20 @@ def test_classifier_on_an_explicit_mended_graph(
 def test_encoder_is_graphsage(world: World, sparse_below: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rectified stacked GraphSAGE with the same weights, on the impaired graph."""
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
-    bench = make_bench(world, FedSagePlus())
-    nodes, graph = bench.impaired.local.nodes, world.graph
+    group = make_group(world, FedSagePlus())
+    nodes, graph = group.impaired.local.nodes, world.graph
     impaired = UnionGraph(
-        graph.base, graph.node[nodes], np.array(bench.impaired.local.ptr), graph.adjacency[nodes][:, nodes]
+        graph.base, graph.node[nodes], np.array(group.impaired.local.ptr), graph.adjacency[nodes][:, nodes]
     )
     params = {
         name.upper().replace("E", "W") if name[0] == "E" else name.replace("e", "b"): p
-        for name, p in bench.params.items()
+        for name, p in group.params.items()
     }
     for name in ("W1", "W2"):
         params[name] = torch.cat(params[name].chunk(2, dim=2), dim=1)
     expected = torch.relu(torch.cat(separate(impaired, SAGE(16, 4, 8), params)))
     torch.testing.assert_close(
-        bench.net.encode(bench.params, bench.impaired.local, None), expected, atol=1e-5, rtol=1e-5
+        group.net.encode(group.params, group.impaired.local, None), expected, atol=1e-5, rtol=1e-5
     )
 
 
@@ -142,17 +142,17 @@ def test_sampled_nodes(world: World) -> None:
 
     Where all are to be mended for L^c, that teaches something else.
     """
-    bench = make_bench(world, FedSagePlus(nodes=5))
-    sizes = np.diff(bench.impaired.local.ptr)
-    one, two = (bench.impaired.sampled(5, bench.draws).weight for _ in range(2))
+    group = make_group(world, FedSagePlus(nodes=5))
+    sizes = np.diff(group.impaired.local.ptr)
+    one, two = (group.impaired.sampled(5, group.draws).weight for _ in range(2))
     assert not torch.equal(one, two)
     for part in one.split(sizes.tolist()):
         assert part.unique().tolist() == pytest.approx([0, 0.2])
         assert part.sum().item() == pytest.approx(1)
-    everybody = bench.impaired.sampled(10_000, bench.draws).weight
-    torch.testing.assert_close(everybody, bench.impaired.weight)
-    bench.params["d1"].data.fill_(9.0)
-    parents = [bench.generate(None, everywhere=way)[0].parent.unique().numel() for way in (False, True)]
+    everybody = group.impaired.sampled(10_000, group.draws).weight
+    torch.testing.assert_close(everybody, group.impaired.weight)
+    group.params["d1"].data.fill_(9.0)
+    parents = [group.generate(None, everywhere=way)[0].parent.unique().numel() for way in (False, True)]
     assert parents == [3 * 5, len(one)]
     curves = [begun(world, nodes=5, warmup=2, parents=way).curve for way in ("sample", "all")]
     assert (curves[0][1:] != curves[1][1:]).all(), "what L^c teaches in the first epoch is felt in the second"
@@ -165,13 +165,13 @@ def test_sampled_nodes(world: World) -> None:
 def test_losses_by_hand(world: World, variant: str) -> None:
     """L^d, L^f and L^c of every client, node by node, from the union graph itself."""
     method = FedSagePlus(variant=variant, hidden=0.2, a=0.7, b=1.3, num_pred=2)
-    bench = make_bench(world, method)
-    graph, impaired = world.graph, bench.impaired
+    group = make_group(world, method)
+    graph, impaired = world.graph, group.impaired
     hidden, judged = hide(method, graph, 0)
-    pool = make_pool(bench, 2)
+    pool = make_pool(group, 2)
     estimate = torch.rand(len(impaired.local.nodes)) * 3
     logits = torch.randn(len(impaired.local.nodes), 4)
-    ours, of_labels = bench.home_loss(pool, estimate), impaired.label_loss(logits)
+    ours, of_labels = group.home_loss(pool, estimate), impaired.label_loss(logits)
     x = torch.from_numpy(graph.base.features[graph.node].toarray())
     for k in range(3):
         rows = [v for v, node in enumerate(impaired.local.nodes) if graph.owner[node] == k and judged[node]]
@@ -209,26 +209,26 @@ def test_strangers_without_links_are_refused(toy_graph: Graph) -> None:
 def test_release_judges_by_strangers(world: World) -> None:
     """The release's term (6) with the draws at hand, and what the draws may be."""
     method = FedSagePlus(variant="release", hidden=0.2, num_pred=3)
-    bench = make_bench(world, method)
-    bench.picks = [np.random.default_rng(k) for k in range(3)]
-    graph, impaired, pool = world.graph, bench.impaired, make_pool(bench, 3)
-    ours = bench.drawn_loss(pool)
-    bench.picks = [np.random.default_rng(k) for k in range(3)]
+    group = make_group(world, method)
+    group.picks = [np.random.default_rng(k) for k in range(3)]
+    graph, impaired, pool = world.graph, group.impaired, make_pool(group, 3)
+    ours = group.drawn_loss(pool)
+    group.picks = [np.random.default_rng(k) for k in range(3)]
     expected = np.zeros(3)
     for ahead in (1, 2):
         owners = [(k + ahead) % 3 for k in range(3)]
-        drawn = impaired.strangers(graph, owners, 3, bench.picks).view(-1, 3)
+        drawn = impaired.strangers(graph, owners, 3, group.picks).view(-1, 3)
         for row, v in enumerate(impaired.targeted.tolist()):
             k = int(impaired.local.owner[v])
             assert set(graph.owner[drawn[row]]) == {owners[k]}
             assert any(set(drawn[row].tolist()) <= set(graph.adjacency[u].indices) for u in range(graph.num_nodes))
-            targets = bench.others.rows[drawn[row, : int(impaired.missing[v].clamp_max(3))]]
+            targets = group.others.rows[drawn[row, : int(impaired.missing[v].clamp_max(3))]]
             for made in pool.features[pool.parent == v]:
                 nearest = ((made - targets) ** 2).mean(1).min().item()
                 expected[k] += nearest / 3 * impaired.weight[v].item()
     np.testing.assert_allclose(ours.detach().numpy(), expected, rtol=1e-4)
     assert expected.all()
-    assert bench.rows.sum() == 2 * int(impaired.missing[impaired.targeted].clamp_max(3).sum())
+    assert group.rows.sum() == 2 * int(impaired.missing[impaired.targeted].clamp_max(3).sum())
 
 
 @DENSITY
@@ -237,16 +237,16 @@ def test_returned_gradients_are_those_of_the_cross_term(
 ) -> None:
     """Sum over the other clients of Equation (6)'s term, differentiated directly, with respect to fGen alone."""
     monkeypatch.setattr(view_module, "SPARSE_BELOW", sparse_below)
-    bench = make_bench(world, FedSagePlus())
-    pool, graph = make_pool(bench, 3), world.graph
-    ours = bench.returned_gradients(pool)
+    group = make_group(world, FedSagePlus())
+    pool, graph = make_pool(group, 3), world.graph
+    ours = group.returned_gradients(pool)
     term = torch.zeros(())
     for s, made in enumerate(pool.features):
         k = int(pool.owner[s])
         for j in set(range(3)) - {k}:
-            theirs = bench.others.rows[graph.ptr[j] : graph.ptr[j + 1]]
-            term = term + ((made - theirs) ** 2).sum(1).min() / int((bench.impaired.local.owner == k).sum())
-    direct = torch.autograd.grad(term, [bench.params[name] for name in FGEN])
+            theirs = group.others.rows[graph.ptr[j] : graph.ptr[j + 1]]
+            term = term + ((made - theirs) ** 2).sum(1).min() / int((group.impaired.local.owner == k).sum())
+    direct = torch.autograd.grad(term, [group.params[name] for name in FGEN])
     for a, b in zip(ours, direct, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
         assert b.abs().sum() > 0

@@ -11,7 +11,7 @@ import torch
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.optim import StackedAdam
-from fgl_repro.methods.fedsageplus.generators import FGEN, Bench, Workshop
+from fgl_repro.methods.fedsageplus.generators import FGEN, GeneratorGroup, GeneratorTraining
 from fgl_repro.methods.fedsageplus.method import FedSagePlus
 from fgl_repro.nn.ragged import Draws
 from support import worlds
@@ -24,16 +24,16 @@ def world(toy_graph: Graph) -> World:
     return worlds.build("plain", toy_graph, "metis", 3)
 
 
-def make_bench(world: World, name: str, variant: str, **own: Any) -> Bench:
+def make_group(world: World, name: str, variant: str, **own: Any) -> GeneratorGroup:
     config = make_config(name, variant, **{f"method.{field}": value for field, value in own.items()})
     assert isinstance(config.method, FedSagePlus)
-    return Bench(Workshop(config.method, make_clients(world, config), np.zeros((4, 2))), range(3))
+    return GeneratorGroup(GeneratorTraining(config.method, make_clients(world, config), np.zeros((4, 2))), range(3))
 
 
 def test_a_neighbour_is_made_of_noise_around_its_parent(world: World) -> None:
     """fGen node by node: tanh F3(ReLU F2(ReLU F1(z + N(0, 1)))) of the first slots, noise by a client's own stream."""
-    bench = make_bench(world, "fedsageplus", "release")
-    net, local, w = bench.net, bench.impaired.local, bench.params
+    group = make_group(world, "fedsageplus", "release")
+    net, local, w = group.net, group.impaired.local, group.params
     z = torch.rand(len(local.nodes), net.latent)
     counts = torch.tensor([0, 2, 1]).repeat(len(z))[: len(z)]
     draws = Draws([torch.Generator().manual_seed(k) for k in range(3)])
@@ -64,20 +64,20 @@ def test_losses_are_weighed_as_the_variant_says(
     variant: str, home: bool, slope: float, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With b = 2, c = 3, alpha = 5 and losses by fGen's first bias of slope 1 (home), 10 (labels), 100 (others)."""
-    bench = make_bench(world, "fedsageplus", variant, b=2.0, c=3.0, alpha=5.0, warmup=1)
-    bias, seen = bench.params["f1"], list[list[torch.Tensor]]()
+    group = make_group(world, "fedsageplus", variant, b=2.0, c=3.0, alpha=5.0, warmup=1)
+    bias, seen = group.params["f1"], list[list[torch.Tensor]]()
 
     def of_slope(number: float) -> torch.Tensor:
         return (number * bias).sum(1)
 
-    monkeypatch.setattr(bench, "home_loss", lambda pool, estimate: of_slope(1))
-    monkeypatch.setattr(bench, "label_loss", lambda pool, draws: of_slope(10))
-    monkeypatch.setattr(bench, "drawn_loss", lambda pool: of_slope(100))
-    back = [torch.full_like(bench.params[name], 100.0 * (name == "f1")) for name in FGEN]
-    monkeypatch.setattr(bench, "returned_gradients", lambda pool: back)
+    monkeypatch.setattr(group, "home_loss", lambda pool, estimate: of_slope(1))
+    monkeypatch.setattr(group, "label_loss", lambda pool, draws: of_slope(10))
+    monkeypatch.setattr(group, "drawn_loss", lambda pool: of_slope(100))
+    back = [torch.full_like(group.params[name], 100.0 * (name == "f1")) for name in FGEN]
+    monkeypatch.setattr(group, "returned_gradients", lambda pool: back)
     monkeypatch.setattr(StackedAdam, "step", lambda self, grads: seen.append(grads))
-    bench.epoch(0 if home else bench.rules.epochs_at_home)
-    (place,) = [i for i, value in enumerate(bench.adam.params) if value is bias]
+    group.epoch(0 if home else group.rules.epochs_at_home)
+    (place,) = [i for i, value in enumerate(group.adam.params) if value is bias]
     (grads,) = seen
     torch.testing.assert_close(grads[place], torch.full_like(bias, slope))
 
@@ -90,10 +90,10 @@ def test_only_the_release_of_fedsageplus_hangs_with_dropout(
     name: str, variant: str, dropped: bool, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table of its card: fGen's dropout stays on there; encoder and counts are without it everywhere."""
-    bench = make_bench(world, name, variant)
-    bench.params["d1"].data.fill_(2.0)  # some counts of every variant are positive
+    group = make_group(world, name, variant)
+    group.params["d1"].data.fill_(2.0)  # some counts of every variant are positive
     seen: list[torch.Size] = []
     monkeypatch.setattr(Draws, "dropout", lambda self, x, p, ptr: seen.append(x.shape) or x)
-    parents, _ = bench.mend()
+    parents, _ = group.mend()
     assert len(parents)
-    assert [shape[1] for shape in seen] == ([bench.net.trunk[1]] if dropped else [])
+    assert [shape[1] for shape in seen] == ([group.net.trunk[1]] if dropped else [])

@@ -29,10 +29,10 @@ def test_oracle_is_one_client_with_everything(toy_graph: Graph, world: World, va
     alone = worlds.build("plain", toy_graph, "random", 1)
     local, measured, _ = federate(make_config("local", "paper"), alone, CPU)
     assert all(torch.equal(training.last[name], value) for name, value in local.last.items())
-    counts = found["seen_graph"]["last"]["counts"]
+    counts = found["seen_graph"]["last"].counts
     assert counts == np.bincount(world.graph.owner[world.probes[0].rows], minlength=3).tolist()
     if variant == "whole":
-        assert found["seen_graph"]["last"]["pooled"] == pytest.approx(measured["seen_graph"]["last"]["pooled"])
+        assert found["seen_graph"]["last"].pooled == pytest.approx(measured["seen_graph"]["last"].pooled)
 
 
 def test_test_nodes_are_met_in_the_graph_that_the_variant_names(toy_graph: Graph, world: World) -> None:
@@ -45,9 +45,9 @@ def test_test_nodes_are_met_in_the_graph_that_the_variant_names(toy_graph: Graph
 def test_accuracies_are_weighted_by_the_clients_own_nodes(world: World, variant: str) -> None:
     _, found, _ = federate(make_config("oracle", variant, **{"protocol.average": "nodes"}), world, CPU)
     tested = found["seen_graph"]["last"]
-    expected = np.average(tested["clients"], weights=np.diff(world.graph.ptr))
-    assert tested["accuracy"] == tested["nodes_mean"] == pytest.approx(expected)
-    assert expected != pytest.approx(tested["clients_mean"])
+    expected = np.average(tested.clients, weights=np.diff(world.graph.ptr))
+    assert tested.accuracy == tested.nodes_mean == pytest.approx(expected)
+    assert expected != pytest.approx(tested.clients_mean)
 
 
 @pytest.mark.parametrize("variant", ["whole", "clients"])
@@ -55,5 +55,5 @@ def test_one_model_answers_for_all_on_the_global_graph(toy_graph: Graph, variant
     world = worlds.build("global_graph", toy_graph, "metis", 3)
     _, found, _ = federate(make_config("oracle", variant), world, CPU)
     tested = found["global_graph"]["last"]
-    assert len(set(tested["clients"])) == 1
-    assert tested["counts"] == world.probes[0].counts.sum(1).tolist()
+    assert len(set(tested.clients)) == 1
+    assert tested.counts == world.probes[0].counts.sum(1).tolist()

@@ -47,7 +47,7 @@ def test_every_client_trains_as_in_a_fleet_of_its_own_architecture(world: World)
                 torch.testing.assert_close(value, alike.last[f"0.{name[2:]}"][who], atol=1e-5, rtol=1e-4)
         if c == 0:
             for k in who:
-                same = [m["seen_graph"]["last"]["clients"][k] for m in (found, expected)]
+                same = [m["seen_graph"]["last"].clients[k] for m in (found, expected)]
                 assert same[0] == pytest.approx(same[1])
 
 
@@ -66,7 +66,7 @@ def test_one_shot_learning_runs_on_a_fleet(world: World) -> None:
     training, metrics, _ = federate(config_of("opfgl", MEMBERS, **quick), world, CPU)
     assert training.last["0.W1"].shape == (2, 16, 8)
     assert training.last["1.W1"].shape == (1, 16, 4)
-    assert metrics["seen_graph"]["last"]["accuracy"] is not None
+    assert metrics["seen_graph"]["last"].accuracy is not None
 
 
 def test_a_method_whose_networks_stay_at_home_is_the_same_in_a_fleet_of_one_architecture(world: World) -> None:
@@ -77,7 +77,7 @@ def test_a_method_whose_networks_stay_at_home_is_the_same_in_a_fleet_of_one_arch
     assert {name.removeprefix("0."): value.tolist() for name, value in mixed.last.items()} == {
         name: value.tolist() for name, value in single.last.items()
     }
-    assert found["seen_graph"]["last"]["clients"] == expected["seen_graph"]["last"]["clients"]
+    assert found["seen_graph"]["last"].clients == expected["seen_graph"]["last"].clients
 
 
 @pytest.mark.parametrize("method", ["fedspray", "fedtad", "dense", "coboost"])
@@ -85,7 +85,7 @@ def test_servers_learn_from_a_fleet(method: str, world: World) -> None:
     quick = {f"method.{name}": value for name, value in registry.options("method")[method].quick.items()}
     training, metrics, _ = federate(config_of(method, MEMBERS, **quick), world, CPU)
     assert training.last["0.W1"].shape == (2, 16, 8)
-    assert metrics["seen_graph"]["last"]["accuracy"] is not None
+    assert metrics["seen_graph"]["last"].accuracy is not None
     assert training.ledger.as_dict()["rounds"]["up"]
 
 

@@ -157,7 +157,7 @@ def test_draws_of_a_client_do_not_depend_on_anothers_size(world: World) -> None:
 def test_the_servers_model_is_judged_once_for_all(world: World) -> None:
     training, metrics, _ = federate(run_of(), world, CPU)
     assert all(torch.equal(w, w[:1].expand_as(w)) for w in training.last.values())
-    accuracies = metrics["global_graph"]["last"]["clients"]
+    accuracies = metrics["global_graph"]["last"].clients
     assert len(set(accuracies)) == 1
     own, _, _ = federate(run_of(**{"protocol.judged": "own"}), world, CPU)
     mean = own.last["W1"].mean(0)
@@ -174,10 +174,10 @@ def test_global_graph_is_asked_as_k_copies_would_be(world: World) -> None:
     view = model.view(Views(CPU), replace(probe.graph, block=None), probe.rows)
     predicted = model(training.last, view).argmax(-1).flatten()[view.slots].numpy()
     hits = (predicted == probe.graph.labels[probe.rows]).reshape(3, -1).mean(1)
-    assert metrics["global_graph"]["last"]["clients"] == pytest.approx(hits.tolist())
+    assert metrics["global_graph"]["last"].clients == pytest.approx(hits.tolist())
     test = np.flatnonzero(worlds.global_split(world.graph.base.num_nodes, SPLIT, 0) == TEST)
     assert np.array_equal(probe.graph.node[probe.rows], np.tile(test, 3))
-    assert np.sum(metrics["global_graph"]["last"]["predicted"]) == len(probe.rows)
+    assert np.sum(metrics["global_graph"]["last"].predicted) == len(probe.rows)
 
 
 def test_sampled_tests_are_another_run_and_repeat(world: World) -> None:

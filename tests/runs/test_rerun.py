@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.provenance import gpu_of
-from fgl_repro.runs.record import Measured
 from fgl_repro.runs.rerun import OTHER_CPU, Comparison, config_of, largest_gap, same_cpu
 from support import helpers
 

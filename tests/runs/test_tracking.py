@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs import tracking
-from fgl_repro.runs.record import Measured, Note, Record, Selection
+from fgl_repro.runs.record import Note, Record, Selection
 
 sys.path.insert(0, str(Path(__file__).parent))
 from support import wandb_log
@@ -179,7 +180,8 @@ def test_runs_in_one_process_do_not_merge(tmp_path: Path) -> None:
 
 def test_disabled_never_imports_wandb_nor_touches_the_disk(tmp_path: Path) -> None:
     code = (
-        "import sys; from fgl_repro.runs import tracking; from fgl_repro.runs.record import *\n"
+        "import sys; from fgl_repro.runs import tracking; from fgl_repro.fl.metrics import Measured\n"
+        "from fgl_repro.runs.record import *\n"
         f"record, curves = {RECORD!r}, {CURVES!r}\n"
         "assert tracking.push(record, curves, mode='disabled') == record.wandb\n"
         "import pandas; assert tracking.push_table(pandas.DataFrame({'a': [1]}), 't', mode='disabled') is None\n"
@@ -190,7 +192,8 @@ def test_disabled_never_imports_wandb_nor_touches_the_disk(tmp_path: Path) -> No
 
 
 def test_nothing_is_printed(tmp_path: Path) -> None:
-    code = "from fgl_repro.runs import tracking; from fgl_repro.runs.record import *\n"
+    code = "from fgl_repro.runs import tracking; from fgl_repro.fl.metrics import Measured\n"
+    code += "from fgl_repro.runs.record import *\n"
     code += f"tracking.push({RECORD!r}, {CURVES!r}, dir={str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "")

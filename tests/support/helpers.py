@@ -11,8 +11,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 from fgl_repro.config import Config, build, conf_dir, register, typed
+from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.provenance import note_of
-from fgl_repro.runs.record import Measured, Record, Selection
+from fgl_repro.runs.record import Record, Selection
 from fgl_repro.tables.artifact import Artifact, Content
 from fgl_repro.tables.kinds.accuracy import long_rows
 from fgl_repro.tables.results import Grid, tally

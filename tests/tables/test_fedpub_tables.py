@@ -115,7 +115,7 @@ def test_models_that_have_not_learned_have_the_printed_accuracy(real_graph: Call
     """Table 6 prints 29.94 twice at round 20: predicting one class. It is a function of halves and roles alone."""
     protocol = configs.build(protocol="fedpub").protocol
     test = Plain().build(real_graph("cora"), Overlap(30), protocol.split_of(0)).probes[0]
-    found = [measure(replace(test, average="clients"), np.full(len(test.rows), c))["accuracy"] for c in range(7)]
+    found = [measure(replace(test, average="clients"), np.full(len(test.rows), c)).accuracy for c in range(7)]
     assert max(found) == pytest.approx(0.2994, abs=5e-5)
 
 

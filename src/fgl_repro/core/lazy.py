@@ -17,7 +17,11 @@ class _Lazy:
 
 
 def lazy(name: str) -> Any:
-    """Return the module called ``name``, imported when the first of its attributes is asked for."""
+    """Return the module called ``name``, imported when the first of its attributes is asked for.
+
+    The type checker knows it where it is imported under ``TYPE_CHECKING``, too. A method leaves that out for files of
+    its package that know the method: files may not import each other in a circle, not for the type checker either.
+    """
     return _Lazy(name)
 
 

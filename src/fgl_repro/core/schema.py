@@ -33,6 +33,12 @@ def added(default: Any) -> Any:
     return field(default=default, metadata={"added": True})
 
 
+class Strict:
+    """Every part is of its declared type, no part is missing and none is more, where Pydantic reads it."""
+
+    __pydantic_config__ = MappingProxyType({"strict": True, "extra": "forbid"})
+
+
 @dataclass
 class Axis:
     """What one axis of science is set to. Its fields are the keys of its yaml, its identity is part of a run's key.

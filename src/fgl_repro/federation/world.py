@@ -227,6 +227,12 @@ class World:
         return replace(self, validation=validation, probes=tuple(probes))
 
     @cached_property
+    def train_of(self) -> list[np.ndarray]:
+        """Training nodes of each client, union nodes, ascending."""
+        owner = self.graph.owner[self.train]
+        return [self.train[owner == k] for k in range(self.num_clients)]
+
+    @cached_property
     def class_counts(self) -> np.ndarray:
         """Training nodes of each class at each client, int64 ``[K, C]``."""
         return self.graph.counts(self.train)

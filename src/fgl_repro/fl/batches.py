@@ -43,8 +43,7 @@ class Batches:
     def __init__(
         self, world: World, size: int, seed: int, remainder: bool = False, draws: int = 0, steps: int = 0
     ) -> None:
-        owner = world.graph.owner[world.train]
-        self.rows = [world.train[owner == k] for k in range(world.num_clients)]
+        self.rows = world.train_of
         self.size, self.draws = size, draws
         held = np.array([len(rows) for rows in self.rows])
         self.filled = np.maximum(-(-held // size) if remainder else held // size, 1)

@@ -74,6 +74,11 @@ class Clients:
         return self.model.holders(name, self.count)
 
     @property
+    def device(self) -> torch.device:
+        """Where they train."""
+        return self.views.device
+
+    @property
     def owners(self) -> list[np.ndarray]:
         """Holders of every trained tensor, in their order."""
         return [self.holders(name) for name in self.trained]
@@ -137,12 +142,12 @@ class Clients:
         out = copy(self)
         for made in ("_kept", "_parts", "_batches"):
             vars(out).pop(made, None)
-        out.views = Views(self.views.device)
+        out.views = Views(self.device)
         out.world = self.world.of_clients(which)
         out.inputs = Inputs(out.world, self.model, out.views, self.seed)
         out.validation = out.inputs.evaluation_view(out.world.validation.rows)
         out.index, out.count = self.index[which], len(which)
-        rows = torch.from_numpy(which).to(self.views.device)
+        rows = torch.from_numpy(which).to(self.device)
         for name in ("class_counts", "samples", "nodes", "prior"):
             setattr(out, name, getattr(self, name)[rows])
         out.params, out.personal = (
@@ -208,15 +213,16 @@ class Clients:
 
     @torch.no_grad()
     def load(self, weights: Params) -> None:
-        """Overwrite the named weights in place; the optimiser's moments stay with the clients.
+        """Overwrite the named tensors in place; the optimiser's moments stay with the clients.
 
         Raises:
-            UserError: Clients have no weights of that name.
+            UserError: Clients train no tensor of that name.
         """
+        trained = self.trained
         for name, value in weights.items():
-            if name not in self.params:
-                raise UserError(f"clients have no weights called {name}: theirs are {', '.join(self.params)}.")
-            self.params[name].copy_(value)
+            if name not in trained:
+                raise UserError(f"clients have no weights called {name}: theirs are {', '.join(trained)}.")
+            trained[name].copy_(value)
 
 
 def _leaves(params: Params, device: torch.device) -> Params:

@@ -5,8 +5,7 @@ O-pFGL, Appendix L: an encoder is first trained on classes, then for links, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -18,9 +17,9 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import offsets
 from fgl_repro.federation.world import Pairs
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.metrics import PRINTED
+from fgl_repro.fl.metrics import Measured
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import StackedAdam
-from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage
 from fgl_repro.fl.steps import Step
 from fgl_repro.nn.models.model import Params
@@ -39,10 +38,10 @@ class LinkTuning(Stage[Step]):
     """
 
     def __init__(self, clients: Clients, start: Params) -> None:
-        world, device, rules = clients.world, clients.samples.device, clients.protocol
+        world, device, rules = clients.world, clients.device, clients.protocol
         assert world.links is not None
         self.held = world.links
-        params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
+        params = copied(start, grad=True)
         adam = StackedAdam(params, rules.fine_tuning_lr, owners=clients.owners)
         super().__init__(clients, params, self._steps, self._loss, [adam], rules.check_every, rules.patience)
         self.view = clients.inputs.evaluation_view(np.arange(world.graph.num_nodes))
@@ -85,23 +84,27 @@ class LinkTuning(Stage[Step]):
         own = (owner == k for k in range(self.clients.count))
         return np.array([area(scores[rows], pairs.linked[rows]) for rows in own])
 
-    def tested(self) -> dict[str, Any]:
-        """Test each client's network at its best check, and return the averages over the pairs for tests."""
+    def tested(self) -> Measured:
+        """Measure the pairs for tests with each client's network at its best check."""
         found, graph = self.areas(self.best, self.held.test), self.clients.world.graph
         counts = self.held.test.counts(graph)
-        there, nodes = counts > 0, np.diff(graph.ptr)
+        there = counts > 0
 
         def mean(weights: np.ndarray) -> float | None:
             return float(np.average(found[there], weights=weights[there])) if there.any() else None
 
-        out: dict[str, Any] = {"pooled": mean(counts), "clients_mean": mean(np.ones(len(counts))), "macro": None}
-        out |= {"nodes_mean": mean(nodes)} if self.clients.protocol.average == "nodes" else {}
-        return out | {
-            "clients": [float(value) if some else None for value, some in zip(found, there, strict=True)],
-            "counts": counts.tolist(),
-            "metric": "auc",
-            "accuracy": out[PRINTED[self.clients.protocol.average]],
-        }
+        average, pooled, plain = self.clients.protocol.average, mean(counts), mean(np.ones(len(counts)))
+        weighted = mean(np.diff(graph.ptr)) if average == "nodes" else None
+        return Measured(
+            accuracy={"pooled": pooled, "clients": plain, "nodes": weighted}[average],
+            pooled=pooled,
+            clients_mean=plain,
+            macro=None,
+            nodes_mean=weighted,
+            clients=[float(value) if some else None for value, some in zip(found, there, strict=True)],
+            counts=counts.tolist(),
+            metric="auc",
+        )
 
 
 def link_logits(outputs: Tensor, pairs: Tensor) -> Tensor:
@@ -121,10 +124,3 @@ def area(scores: np.ndarray, positive: np.ndarray) -> float:
     if not ones or not zeros:
         return float("nan")
     return float((stats.rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
-
-
-def predicted(clients: Clients, start: Params, found: dict[str, dict[str, Any]]) -> Iterable[Phase]:
-    """Yield the phase in which links are learnt; ``found`` is told what the tests of the probe ``links`` gave."""
-    stage = LinkTuning(clients, start)
-    yield stage.phase("link_tuning", clients.protocol.link_tuning)
-    found["links"] = stage.tested()

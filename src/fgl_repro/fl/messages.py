@@ -55,6 +55,13 @@ class Features(Message):
     features: np.ndarray
 
 
+@dataclass
+class Gradients(Message):
+    """Gradients by the names of the weights, ``[K, ...]`` each; of each class by itself ``[K, C, ...]``."""
+
+    gradients: Params
+
+
 def _bytes_of_each(tensor: Tensor) -> np.ndarray:
     """Count the bytes of each client's part of one stacked tensor, all equal in size."""
     return np.full(tensor.shape[0], tensor.numel() // tensor.shape[0] * tensor.element_size(), dtype=np.int64)

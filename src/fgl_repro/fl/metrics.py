@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fgl_repro.core.lazy import torch
+from fgl_repro.core.schema import Strict
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,6 +52,9 @@ class Metric:
         return "percent of the printed number" if self.error else "points"
 
 
+ROUNDING = 1e-5
+"""By how much a mean in a record may differ from that of the clients beside it."""
+
 METRICS: Mapping[str, Metric] = {
     **{name: Metric(name, name) for name in ("accuracy", "pooled", "clients_mean", "macro", "f1")},
     "mae": Metric("accuracy", "mean absolute error", error=True),
@@ -57,8 +62,65 @@ METRICS: Mapping[str, Metric] = {
 }
 """Numbers of a probe over whose seeds a table may take means."""
 
-PRINTED = {"pooled": "pooled", "clients": "clients_mean", "nodes": "nodes_mean"}
-"""What a protocol's average is called in a measurement."""
+
+@dataclass(frozen=True)
+class Measured(Strict):
+    """The accuracies of one probe at one round, as fractions; None where there are no rows.
+
+    Attributes:
+        accuracy: The one that the protocol prints: ``pooled``, ``clients_mean`` or ``nodes_mean``.
+        pooled: Over all rows.
+        clients_mean: Plain mean over the clients that have rows.
+        macro: Mean recall over classes.
+        clients: Of each client, ``[K]``.
+        counts: Rows of each client, ``[K]``.
+        predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
+        confusion: Rows by client, class and predicted class, ``[K, C, C]``, where the probe keeps them.
+        metric: ``mae`` where all these are mean absolute errors of numbers, and no fractions; ``auc`` where they are
+            areas under the ROC curve.
+        nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
+    """
+
+    accuracy: float | None
+    pooled: float | None
+    clients_mean: float | None
+    macro: float | None
+    clients: list[float | None]
+    counts: list[int]
+    predicted: list[list[int]] | None = None
+    confusion: list[list[list[int]]] | None = None
+    nodes_mean: float | None = None
+    f1: float | None = None
+    metric: str | None = None
+
+    @property
+    def kind(self) -> Metric:
+        """Whether these are shares or errors, and so which of two is better."""
+        return METRICS[self.metric or "accuracy"]
+
+    def problems(self) -> Iterator[str]:
+        """Yield what no measurement can give."""
+        if self.metric not in (None, *METRICS):
+            yield f"has metric {self.metric}, which is none of {', '.join(METRICS)}"
+            return
+        shares = {"accuracy": self.accuracy, "pooled": self.pooled, "macro": self.macro, "clients": self.clients_mean}
+        shares |= {"nodes_mean": self.nodes_mean, "f1": self.f1}
+        for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
+            if value is not None and not 0 <= value <= (math.inf if self.kind.error else 1):
+                yield f"has {name} {value}, which is no {'error' if self.kind.error else 'fraction'}"
+        rows = {k: n for k, n in enumerate(self.counts) if n}
+        many = len(self.clients) == len(self.counts) and min(self.counts, default=0) >= 0
+        if not many or any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
+            yield "has counts that do not fit its clients"
+            return
+        own = {k: self.clients[k] or 0.0 for k in rows}
+        pooled = sum(own[k] * n for k, n in rows.items()) / sum(rows.values()) if rows else None
+        mean = sum(own.values()) / len(own) if own else None
+        for name, value, expected in (("pooled", self.pooled, pooled), ("clients_mean", self.clients_mean, mean)):
+            if (value is None) != (expected is None) or abs((value or 0.0) - (expected or 0.0)) > ROUNDING:
+                yield f"has {name} {value}, but its clients give {expected}"
+        if self.accuracy not in (self.pooled, self.clients_mean, self.nodes_mean):
+            yield f"has accuracy {self.accuracy}, which is neither its pooled one nor a mean of its clients"
 
 
 def accuracy(logits: Tensor, view: View, average: Average, nodes: Tensor) -> Tensor:
@@ -88,68 +150,67 @@ def hits(logits: Tensor, view: View) -> Tensor:
     return ((logits.argmax(-1) == view.labels) * view.mask).sum(1)
 
 
-def measure(probe: Probe, predicted: np.ndarray) -> dict[str, Any]:
-    """Measure all averages of one probe.
+def measure(probe: Probe, predicted: np.ndarray) -> Measured:
+    """Measure all averages of one probe, and what else it asks for; None where no row exists.
+
+    Where numbers are predicted, they are mean absolute errors, and there is neither a ``macro`` nor an ``f1``.
 
     Args:
         probe: Rows, owners and the average that its protocol prints.
         predicted: Class predicted for each of ``probe.rows``, int64 ``[R]``; or the number, float ``[R]``.
-
-    Returns:
-        ``pooled`` (over rows), ``clients_mean`` (plain mean over clients that have rows), ``macro`` (mean recall over
-        classes, rows pooled), ``clients`` (per client, None without rows), ``counts``, and ``accuracy``: the printed
-        one. Fractions; None where no row exists. Where numbers are predicted, mean absolute errors in place of all
-        these, without a ``macro``, and ``metric`` says so. If asked for, ``predicted``: rows predicted as each class,
-        by client, and ``confusion``: rows by client, class and predicted class.
-        Where clients are weighted by their nodes, besides: ``nodes_mean`` of their accuracies and, of classes, ``f1``,
-        that of their macro-F1 (over all C classes; one that a client neither has nor predicts counts 0 there).
     """
-    labels, owner = probe.graph.labels[probe.rows], probe.graph.owner[probe.rows]
-    targets = getattr(probe.graph.base, "targets", None)
-    if targets is None:
-        hit = (predicted == labels).astype(float)
-    else:
-        hit = np.abs(predicted - targets[probe.graph.node[probe.rows]]).astype(float)
-    counts = np.bincount(owner, minlength=probe.graph.num_clients)
-    right = np.bincount(owner, weights=hit, minlength=probe.graph.num_clients)
+    graph, rows = probe.graph, probe.rows
+    labels, owner, targets = graph.labels[rows], graph.owner[rows], getattr(graph.base, "targets", None)
+    by_class = targets is None
+    hit = (predicted == labels if targets is None else np.abs(predicted - targets[graph.node[rows]])).astype(float)
+    counts = np.bincount(owner, minlength=graph.num_clients)
+    right = np.bincount(owner, weights=hit, minlength=graph.num_clients)
     clients = [float(r / n) if n else None for r, n in zip(right, counts, strict=True)]
     present = [c for c in clients if c is not None]
-    recalls = [hit[labels == c].mean() for c in np.unique(labels)] if targets is None else []
-    out: dict[str, Any] = {
-        "pooled": float(hit.mean()) if len(hit) else None,
-        "clients_mean": float(np.mean(present)) if present else None,
-        "macro": float(np.mean(recalls)) if recalls else None,
-        "clients": clients,
-        "counts": counts.tolist(),
-    }
-    if targets is not None:
-        out["metric"] = "mae"
-    if probe.histogram:
-        table = np.zeros((probe.graph.num_clients, probe.graph.base.num_classes), dtype=np.int64)
-        np.add.at(table, (owner, predicted), 1)
-        out["predicted"] = table.tolist()
-    if probe.by_class:
-        shape = probe.graph.num_clients, probe.graph.base.num_classes, probe.graph.base.num_classes
-        confusion = np.zeros(shape, dtype=np.int64)
-        np.add.at(confusion, (owner, labels, predicted), 1)
-        out["confusion"] = confusion.tolist()
+    recalls = [hit[labels == c].mean() for c in np.unique(labels)] if by_class else []
+    pooled = float(hit.mean()) if len(hit) else None
+    plain = float(np.mean(present)) if present else None
+    weighted = f1 = None
     if probe.average == "nodes":
-        weight = (np.diff(probe.graph.ptr) if probe.nodes is None else probe.nodes) * (counts > 0)
-        out["nodes_mean"] = _mean([c or 0.0 for c in clients], weight)
-        out |= {"f1": _mean(macro_f1(probe, predicted).mean(1), weight)} if targets is None else {}
-    return {"accuracy": out[PRINTED[probe.average]], **out}
+        weight = (np.diff(graph.ptr) if probe.nodes is None else probe.nodes) * (counts > 0)
+        weighted = _mean([c or 0.0 for c in clients], weight)
+        f1 = _mean(macro_f1(confusion(probe, predicted)), weight) if by_class else None
+    return Measured(
+        accuracy={"pooled": pooled, "clients": plain, "nodes": weighted}[probe.average],
+        pooled=pooled,
+        clients_mean=plain,
+        macro=float(np.mean(recalls)) if recalls else None,
+        nodes_mean=weighted,
+        f1=f1,
+        clients=clients,
+        counts=counts.tolist(),
+        predicted=confusion(probe, predicted).sum(1).tolist() if probe.histogram else None,
+        confusion=confusion(probe, predicted).tolist() if probe.by_class else None,
+        metric=None if by_class else "mae",
+    )
 
 
-def macro_f1(probe: Probe, predicted: np.ndarray) -> np.ndarray:
-    """Compute the F1 of every class at every client, ``[K, C]``: 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
-    owner, labels = probe.graph.owner[probe.rows], probe.graph.labels[probe.rows]
-    shape = probe.graph.num_clients, probe.graph.base.num_classes
-    both, true, guessed = (np.zeros(shape) for _ in range(3))
-    np.add.at(both, (owner, labels), predicted == labels)
-    np.add.at(true, (owner, labels), 1)
-    np.add.at(guessed, (owner, predicted), 1)
-    out: np.ndarray = 2 * both / np.maximum(true + guessed, 1)
-    return out
+def confusion(probe: Probe, predicted: np.ndarray) -> np.ndarray:
+    """Count the rows of a probe by client, class and predicted class, int64 ``[K, C, C]``.
+
+    Args:
+        predicted: Class predicted for each of its rows, int64 ``[R]``.
+    """
+    graph, classes = probe.graph, probe.graph.base.num_classes
+    table = np.zeros((graph.num_clients, classes, classes), dtype=np.int64)
+    np.add.at(table, (graph.owner[probe.rows], graph.labels[probe.rows], predicted), 1)
+    return table
+
+
+def macro_f1(table: np.ndarray) -> np.ndarray:
+    """Average over all C classes each client's F1, 2 TP / (2 TP + FP + FN), and 0 where that is 0 / 0: ``[K]``.
+
+    Args:
+        table: Rows by client, class and predicted class, ``[K, C, C]``.
+    """
+    right = table.diagonal(axis1=1, axis2=2)
+    found: np.ndarray = (2 * right / np.maximum(table.sum(2) + table.sum(1), 1)).mean(1)
+    return found
 
 
 def _mean(values: Sequence[float] | np.ndarray, weight: np.ndarray) -> float | None:
@@ -189,15 +250,3 @@ def entropy(shares: np.ndarray) -> np.ndarray:
     logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
     bits: np.ndarray = -(shares * logs).sum(-1)
     return bits
-
-
-def label_correlation(similar: np.ndarray, counts: np.ndarray) -> float | None:
-    """Compute Pearson's correlation, over pairs of clients, of ``similar`` ``[K, K]`` and likeness of labels.
-
-    Likeness is 1 minus the Jensen-Shannon divergence of the class ``counts`` ``[K, C]``. None where either is constant.
-    """
-    pairs = np.triu_indices(len(counts), 1)
-    ours, labels = similar[pairs].astype(float), 1 - jensen_shannon(counts)[pairs]
-    if len(ours) < 2 or np.ptp(ours) == 0 or np.ptp(labels) == 0:
-        return None
-    return float(np.corrcoef(ours, labels)[0, 1])

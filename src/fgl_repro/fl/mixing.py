@@ -1,4 +1,4 @@
-"""The server as a matrix over the client axis: theta <- M theta."""
+"""Stacked tensors by name: the server as a matrix over the client axis, theta <- M theta, copies and distances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fgl_repro.core.lazy import torch
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Tensor
 
     from fgl_repro.nn.models.model import Params
 
@@ -31,9 +31,9 @@ def mix(params: Params, matrix: Tensor) -> Params:
     return {name: (matrix @ theta.reshape(len(matrix), -1)).reshape(theta.shape) for name, theta in params.items()}
 
 
-def softmax_of_cosine(embedding: Tensor, tau: float) -> Tensor:
-    """Take row softmax of ``tau * cos(e_i, e_j)`` for embeddings ``[K, D]`` (FED-PUB): a mixing matrix ``[K, K]``."""
-    return torch.softmax(tau * cosine(embedding), dim=1)
+def copied(params: Params, grad: bool = False) -> Params:
+    """Copy tensors into memory of their own, as leaves; with ``grad`` they can be trained."""
+    return {name: value.detach().clone().requires_grad_(grad) for name, value in params.items()}
 
 
 def drift(params: Params, anchor: Params) -> Tensor:
@@ -74,21 +74,3 @@ def class_shares(rates: Tensor, inverse: bool = False) -> Tensor:
         rates = rates.sum(0) / (rates + 1e-6)
     total = rates.sum(0)
     return torch.where(total > 0, rates / total.clamp_min(1e-12), 1 / len(rates))
-
-
-def disturbed(rates: Tensor, noise: float, permute: bool, rng: Generator) -> Tensor:
-    """Disturb class shares ``[K, C]`` as a client may before it reports them, to hide its own (FedLoG, Table 3).
-
-    Args:
-        noise: Standard deviation of added Gaussian noise as a multiple of each share; negative results become 0.
-        permute: Exchange each client's shares at random among its commoner classes, and among its rarer ones.
-    """
-    if noise:
-        rates = (rates * (1 + noise * torch.randn(rates.shape, generator=rng).to(rates.device))).clamp_min(0)
-    if not permute:
-        return rates
-    out = rates.clone()
-    for own, row in zip(rates, out, strict=True):
-        for half in own.argsort(descending=True).tensor_split(2):
-            row[half] = own[half[torch.randperm(len(half), generator=rng).to(half.device)]]
-    return out

@@ -51,6 +51,11 @@ class Phase:
     turn: Callable[[int, np.ndarray], Turn]
     place: str = "client"
 
+    @staticmethod
+    def once(name: str, turn: Turn, place: str = "client") -> Phase:
+        """Make the phase of one round in which messages that are there already go over the wire."""
+        return Phase(name, 1, lambda *_: turn, place)
+
     def run(self, clients: int, ledger: Ledger, report: Report | None = None) -> Curves:
         """Go through the rounds; bytes go to the ledger, curves are returned.
 

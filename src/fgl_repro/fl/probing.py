@@ -16,7 +16,7 @@ from fgl_repro.core.device import wait_for
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import Probe, UnionGraph
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.metrics import likeness, measure
+from fgl_repro.fl.metrics import Measured, likeness, measure
 from fgl_repro.fl.rounds import Trained
 from fgl_repro.fl.steps import LocalStep
 from fgl_repro.nn.models.model import Params
@@ -35,9 +35,9 @@ class Prober:
         self.seconds = 0.0
         self.probes = (clients.world.validation, *clients.world.probes)
 
-    def metrics(self, trained: Params) -> dict[str, dict[str, Any]]:
-        """Measure ``{probe: averages}`` of the clients' own models."""
-        found: dict[str, dict[str, Any]] = {}
+    def metrics(self, trained: Params) -> dict[str, Measured]:
+        """Measure every probe, by its name, with the clients' own models."""
+        found: dict[str, Measured] = {}
         with torch.no_grad():
             for probes, rows, view in self._groups:
                 predicted = self._predicted(trained, view).cpu().numpy()
@@ -67,8 +67,8 @@ class Prober:
         """
         with self._clock():
             measured = self.metrics(trained)
-            found = {probe.name: measured[probe.name]["accuracy"] for probe in self.probes[1:]}
-            found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"]["clients"])}
+            found = {probe.name: measured[probe.name].accuracy for probe in self.probes[1:]}
+            found |= {f"validation/{k}": own for k, own in enumerate(measured["validation"].clients)}
             found |= {f"loss/{name}": self._loss(trained, view) for name, view in self._losses.items()}
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
@@ -84,7 +84,7 @@ class Prober:
         told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
         return {"alike": told}
 
-    def both(self, training: Trained) -> dict[str, dict[str, Any]]:
+    def both(self, training: Trained) -> dict[str, dict[str, Measured]]:
         """Measure every probe at the best validation round and at the last."""
         with self._clock():
             best, last = self.metrics(training.best), self.metrics(training.last)
@@ -93,7 +93,7 @@ class Prober:
     @contextmanager
     def _clock(self) -> Iterator[None]:
         """Count what runs inside, and nothing that a GPU was given before."""
-        device = self.clients.views.device
+        device = self.clients.device
         wait_for(device)
         start = time.perf_counter()
         yield

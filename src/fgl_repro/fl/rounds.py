@@ -19,7 +19,7 @@ from fgl_repro.fl import links
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger, Message
 from fgl_repro.fl.method import Method
-from fgl_repro.fl.metrics import accuracy
+from fgl_repro.fl.metrics import Measured, accuracy
 from fgl_repro.fl.phase import ROUNDS, Curves, Phase, Report, Turn
 from fgl_repro.nn.models.model import Params
 
@@ -39,7 +39,7 @@ class Trained:
         phases: Curves of the phases before the rounds and after them, by phase.
         ledger: Bytes of the clients.
         facts: What the method tells of its state after the last round.
-        measured: Averages of probes that a phase of its own has measured, by probe.
+        measured: What a phase of its own has measured, by probe.
     """
 
     best: Params
@@ -50,46 +50,44 @@ class Trained:
     curves: Curves = field(default_factory=dict)
     phases: dict[str, Curves] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
+    measured: dict[str, Measured] = field(default_factory=dict)
 
 
 def train(
     method: Method[S],
     clients: Clients,
-    rounds: int,
-    local_epochs: int,
     extra: Callable[[Params], dict[str, float]] | None = None,
     report: Report | None = None,
-    judged: str = "own",
 ) -> Trained:
-    """Run all phases and rounds and keep the clients' own models at the best validation round and at the last.
+    """Run all phases and rounds, and keep the clients' own models at the best validation round and at the last.
 
-    Where the protocol fine-tunes, what clients have after that takes the place of both.
+    How many, and what follows them, the clients' protocol says. Where it fine-tunes, what clients have after that takes
+    the place of both.
 
     Args:
-        judged: Which models are validated and tested, as ``Protocol.judged`` says.
         extra: Further curves from the trained tensors of a round, for plots; never used to select.
         report: Called after each round of each phase.
 
     Raises:
         UserError: The loss or the validation is no longer a finite number.
     """
-    ledger = Ledger()
+    rules, ledger = clients.protocol, Ledger()
     state, phases = prepare(method, clients, ledger, report)
-    closing = clients.protocol.fine_tuning > 0
-    work = _Rounds(method, clients, state, rounds, local_epochs, extra, judged, closing, ledger)
-    curves = Phase(ROUNDS, rounds, work.turn).run(clients.count, ledger, report)
-    if closing:
-        if judged != "server":
+    work = _Rounds(method, clients, state, extra, ledger)
+    curves = Phase(ROUNDS, rules.rounds, work.turn).run(clients.count, ledger, report)
+    if rules.fine_tuning:
+        if rules.judged != "server":
             ledger.add(ROUNDS, "down", work.incoming)
         work.receive("own", "crosswise")
         phases |= run_phases(method.closing(clients, state), clients.count, ledger, report)
         work.best = work.last = {name: value.detach() for name, value in clients.trained.items()}
     facts = method.facts(clients, state)
-    measured: dict[str, dict[str, Any]] = {}
+    found = Trained(work.best, work.last, work.best_round, rules.rounds - 1, ledger, curves, phases, facts)
     if clients.world.links is not None:
-        phases |= run_phases(links.predicted(clients, work.last, measured), clients.count, ledger, report)
-    return Trained(work.best, work.last, work.best_round, rounds - 1, ledger, curves, phases, facts, measured)
+        tuning = links.LinkTuning(clients, work.last)
+        found.phases |= run_phases([tuning.phase("link_tuning", rules.link_tuning)], clients.count, ledger, report)
+        found.measured["links"] = tuning.tested()
+    return found
 
 
 def prepare(
@@ -133,11 +131,7 @@ class _Rounds(Generic[S]):
     method: Method[S]
     clients: Clients
     state: S
-    rounds: int
-    epochs: int
     extra: Callable[[Params], dict[str, float]] | None
-    judged: str
-    closing: bool
     ledger: Ledger
     last: Params = field(default_factory=dict)
     best_round: int = -1
@@ -146,22 +140,23 @@ class _Rounds(Generic[S]):
 
     def __post_init__(self) -> None:
         self.best: Params = {name: torch.empty_like(value) for name, value in self.clients.trained.items()}
+        self.rules = self.clients.protocol
         self.draws = torch_rng("judged", self.clients.seed)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
         method, clients, state, before = self.method, self.clients, self.state, self.incoming
         self.receive("own", "crosswise")
-        loss = method.fit(clients, state, number, self.epochs)
+        loss = method.fit(clients, state, number, self.rules.local_epochs)
         with torch.no_grad():
             upload = method.upload(clients, state)
-            if self.judged == "server" and upload is not None:
+            if self.rules.judged == "server" and upload is not None:
                 self.incoming = self._aggregated(upload)
             traced = method.trace(clients, state)
         self.receive("server")
         with torch.no_grad():
             trained = clients.trained
-            if self.judged == "crosswise":
+            if self.rules.judged == "crosswise":
                 k = int(torch.randint(clients.count, (), generator=self.draws))
                 trained = trained | {name: w[k : k + 1].expand_as(w) for name, w in clients.params.items()}
             logits = clients.model(trained, clients.validation)
@@ -176,19 +171,23 @@ class _Rounds(Generic[S]):
                 self.best_round, self.best_score = number, merit
                 for name, value in trained.items():
                     self.best[name].copy_(value)
-            if self.judged != "server" and upload is not None and (self.closing or number + 1 < self.rounds):
+            if (
+                self.rules.judged != "server"
+                and upload is not None
+                and (self.rules.fine_tuning or number + 1 < self.rules.rounds)
+            ):
                 self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
-        return Turn(values, up=upload, down=self.incoming if self.judged == "server" else before)
+        return Turn(values, up=upload, down=self.incoming if self.rules.judged == "server" else before)
 
     def receive(self, *judged: str) -> None:
         """Let clients take what has come down, if anything has and ``judged`` names whose models are."""
-        if self.incoming is not None and self.judged in judged:
+        if self.incoming is not None and self.rules.judged in judged:
             self.method.receive(self.clients, self.state, self.incoming)
 
     def _aggregated(self, upload: Message) -> Message:
         """Return what the server makes of the uploads."""
-        device = self.clients.views.device
+        device = self.clients.device
         wait_for(device)
         start = time.perf_counter()
         made = self.method.aggregate(self.clients, self.state, upload)

@@ -166,8 +166,7 @@ class Session:
         count = len(self.parties)
         own, others = np.full(count, 2 * KEY), np.full(count, 2 * KEY * (count - 1))
         shares = np.full(count, (SHARE + TAG) * (count - 1))
-        turn = Turn(up=Exchange(own, shares), down=Exchange(others, shares))
-        return Phase("key_exchange", 1, lambda *_: turn)
+        return Phase.once("key_exchange", Turn(up=Exchange(own, shares), down=Exchange(others, shares)))
 
     def upload(self, vectors: Tensor, dropped: frozenset[int] = frozenset()) -> Masked:
         """Send the next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.

@@ -14,20 +14,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.core.lazy import lazy
 from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.mixing import drift
+from fgl_repro.fl.mixing import copied, drift
 from fgl_repro.fl.start import Start
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fgl_repro.fl import steps
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep
     from fgl_repro.nn.models.model import Model, Params
-
-steps = lazy("fgl_repro.fl.steps")
+else:
+    steps = lazy("fgl_repro.fl.steps")
 
 GLOBAL = "global_"
 """What the names of a client's copy of the global model begin with."""
@@ -53,15 +54,10 @@ class Ditto(FedAvg[None]):
     def publish(self, clients: Clients, state: None) -> Message:
         return Weights(clients.personal)
 
-    def receive(self, clients: Clients, state: None, message: Message) -> None:
-        with torch.no_grad():
-            for name, value in message.tensors().items():
-                clients.personal[name].copy_(value)
-
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
         """Train the own model for its epochs, then the copy of the global one; the loss is the own model's."""
         copy = global_model(clients)
-        received = {name: value.detach().clone() for name, value in copy.items()}
+        received = copied(copy)
 
         def own(step: LocalStep) -> Tensor:
             return step.task_loss(clients.logits(step)) + self.mu / 2 * drift(clients.params, received)
@@ -69,7 +65,7 @@ class Ditto(FedAvg[None]):
         def shared(step: LocalStep) -> Tensor:
             return step.task_loss(clients.logits(step, params=copy))
 
-        last: Tensor = steps.descend(clients.steps(epochs), own, [clients.optimiser_of("own", clients.params)])
+        last = steps.descend(clients.steps(epochs), own, [clients.optimiser_of("own", clients.params)])
         steps.descend(clients.steps(epochs), shared, [clients.optimiser_of("global", copy)])
         return last
 

@@ -31,18 +31,19 @@ from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.batches import Batch
 from fgl_repro.fl.inputs import draws_of
 from fgl_repro.fl.messages import Message
-from fgl_repro.fl.mixing import flat
+from fgl_repro.fl.mixing import copied, flat
 from fgl_repro.fl.optim import StackedSGD
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fgl_repro.fl import steps
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep
     from fgl_repro.nn.models.model import Params
-
-steps = lazy("fgl_repro.fl.steps")
+else:
+    steps = lazy("fgl_repro.fl.steps")
 
 
 @dataclass
@@ -60,7 +61,7 @@ class State:
     received: int = 0
 
 
-class Within(StackedSGD):
+class ClampedSGD(StackedSGD):
     """SGD that keeps every number in [0, 1]."""
 
     def _move(self, params: list[Tensor], *rest: Any) -> None:
@@ -106,7 +107,7 @@ class FedALA(FedAvg[State]):
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         """Take the lower tensors as they are, learn how to mix the upper ones, and mix them."""
         sent, weights = message.tensors(), state.weights
-        own = {name: clients.params[name].detach().clone() for name in weights}
+        own = copied({name: clients.params[name] for name in weights})
         apart = {name: sent[name] - own[name] for name in weights}
         clients.load(sent)
         if state.received:
@@ -121,8 +122,8 @@ class FedALA(FedAvg[State]):
         """
         fixed = {name: value.detach() for name, value in clients.trained.items()}
         # torch draws here and NumPy in state(): the two have nothing in common where their names are the same
-        dropout = torch_rng(f"fedala/{state.received}", clients.seed, str(clients.views.device))
-        optimiser, epoch = Within(state.weights, self.rate), self.epoch(clients, state)
+        dropout = torch_rng(f"fedala/{state.received}", clients.seed, str(clients.device))
+        optimiser, epoch = ClampedSGD(state.weights, self.rate), self.epoch(clients, state)
 
         def loss(step: LocalStep) -> Tensor:
             mixed = {name: own[name] + apart[name] * weight for name, weight in state.weights.items()}
@@ -141,10 +142,8 @@ class FedALA(FedAvg[State]):
 
     def epoch(self, clients: Clients, state: State) -> list[LocalStep]:
         """Draw the batches of an epoch, of a part that every client draws anew."""
-        world = clients.world
-        owner, parts = world.graph.owner[world.train], []
-        for k, rng in enumerate(state.draws):
-            rows = world.train[owner == k]
+        parts = []
+        for rng, rows in zip(state.draws, clients.world.train_of, strict=True):
             count = min(max(int(self.part * len(rows)), 1), len(rows))
             first = rng.integers(len(rows) - count + 1)
             parts.append(rows[first : first + count])

@@ -33,10 +33,11 @@ from fgl_repro.fl.mixing import average, flat, unflat
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fgl_repro.fl import secure
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.phase import Phase
-
-secure = lazy("fgl_repro.fl.secure")
+else:
+    secure = lazy("fgl_repro.fl.secure")
 
 HOOKS = ("state", "publish", "phases", "upload", "aggregate")
 """What a method may do otherwise than FedAvg does, so that its server needs more than one sum."""
@@ -72,7 +73,9 @@ class FedAvg(Method[S]):
             )
 
     def state(self, clients: Clients) -> S:
-        return secure.Session(clients.count) if self.secure else super().state(clients)
+        if self.secure:
+            return secure.Session(clients.count)  # type: ignore[return-value]
+        return super().state(clients)
 
     def phases(self, clients: Clients, state: S) -> Iterable[Phase]:
         return (state.phase(),) if self.secure else ()  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.lazy import torch
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.inputs import Inputs
-from fgl_repro.fl.messages import Features, Message
+from fgl_repro.fl.messages import Features, Gradients, Message
 from fgl_repro.fl.mixing import average
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn.models.model import Params
     from fgl_repro.nn.view import View, Views
 
 
@@ -78,13 +77,6 @@ class WidenedInputs(Inputs):
 
 
 @dataclass
-class Gradients(Message):
-    """The round's gradients by the names of the weights, ``[K, ...]`` each; clients keep them till they are sent."""
-
-    gradients: Params
-
-
-@dataclass
 class FedGNN(FedAvg[Gradients]):
     name: ClassVar[str] = "fedgnn"
     display: ClassVar[str] = "FedGNN"
@@ -109,7 +101,7 @@ class FedGNN(FedAvg[Gradients]):
         assert isinstance(clients.inputs, WidenedInputs)
         added = np.diff(clients.inputs.widened()[0].ptr) - np.diff(clients.world.graph.ptr)
         if added.any():
-            yield Phase("setup", 1, lambda *_: Turn(down=Features(4 * clients.model.num_features * added)))
+            yield Phase.once("setup", Turn(down=Features(4 * clients.model.num_features * added)))
 
     def fit(self, clients: Clients, state: Gradients, round: int, epochs: int) -> Tensor:
         if self.variant == "weights":

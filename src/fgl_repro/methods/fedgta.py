@@ -107,7 +107,7 @@ class FedGTA(FedAvg[State]):
             raise UserError("method.keep must lie in [0, 1], method.temperature above 0, method.threshold below 1.")
 
     def state(self, clients: Clients) -> State:
-        graph, device = clients.world.graph, clients.samples.device
+        graph, device = clients.world.graph, clients.device
         degree = np.diff(graph.adjacency.indptr).astype(np.float32)
         trains = torch.zeros(graph.num_nodes, dtype=torch.bool)
         trains[torch.from_numpy(clients.world.train)] = True

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.fl.mixing import drift
+from fgl_repro.fl.mixing import copied, drift
 from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class FedProx(FedAvg[None]):
     mu: float = 0.01
 
     def objective(self, clients: Clients, state: None, round: int) -> Loss:
-        received = {name: value.detach().clone() for name, value in clients.params.items()}
+        received = copied(clients.params)
 
         def loss(step: LocalStep) -> Tensor:
             return step.task_loss(clients.logits(step)) + self.mu / 2 * drift(clients.params, received)

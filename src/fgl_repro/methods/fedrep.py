@@ -19,9 +19,10 @@ from fgl_repro.methods.fedper import FedPer, base
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fgl_repro.fl import steps
     from fgl_repro.fl.clients import Clients
-
-steps = lazy("fgl_repro.fl.steps")
+else:
+    steps = lazy("fgl_repro.fl.steps")
 
 
 @dataclass
@@ -36,5 +37,4 @@ class FedRep(FedPer):
         own = {name: value for name, value in clients.params.items() if name not in shared}
         loss = self.objective(clients, state, round)
         steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("classifier", own)])
-        last: Tensor = steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("base", shared)])
-        return last
+        return steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("base", shared)])

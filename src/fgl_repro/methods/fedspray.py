@@ -38,7 +38,7 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.method import Method
-from fgl_repro.fl.mixing import average
+from fgl_repro.fl.mixing import average, copied
 from fgl_repro.fl.start import Start
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class FedSpray(Method[State]):
         return Start(model, weights)
 
     def state(self, clients: Clients) -> State:
-        world, device, classes = clients.world, clients.samples.device, clients.model.num_classes
+        world, device, classes = clients.world, clients.device, clients.model.num_classes
         rng, every = torch_rng("spray", clients.seed), np.arange(world.graph.num_nodes)
         encoder = gcn.GCN(clients.model.num_features, classes, hidden=self.width, dropout=0.0, linear=False)
         shapes = {"W1": (encoder.num_features, self.width), "W2": (self.width, classes), "Wa": (self.width, classes)}
@@ -158,7 +158,7 @@ class FedSpray(Method[State]):
             encoder,
             shared,
             first.expand(clients.count, -1, self.width),
-            {name: shared[name].detach().clone() for name in ("W2", "b2")},
+            copied({name: shared[name] for name in ("W2", "b2")}),
             own,
             around,
             alone,
@@ -176,7 +176,7 @@ class FedSpray(Method[State]):
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         assert isinstance(message, Shared)
         state.classes = message.proxies
-        state.guide = {name: message.weights[name].detach().clone() for name in state.guide}
+        state.guide = copied({name: message.weights[name] for name in state.guide})
         with torch.no_grad():
             for name, value in message.weights.items():
                 state.shared[name].copy_(value)

@@ -72,7 +72,7 @@ class ReNode(FedAvg["Tensor"]):
     def state(self, clients: Clients) -> Tensor:
         """Return the weights of the training rows ``[K, r]``."""
         found = weights(clients.world, self.teleport, self.lowest, self.scale)
-        return clients.inputs.train.placed(torch.from_numpy(found.astype(np.float32)).to(clients.views.device))
+        return clients.inputs.train.placed(torch.from_numpy(found.astype(np.float32)).to(clients.device))
 
     def objective(self, clients: Clients, state: Tensor, round: int) -> Loss:
         def loss(step: LocalStep) -> Tensor:

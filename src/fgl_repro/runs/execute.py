@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -14,12 +14,13 @@ from fgl_repro.core import memory
 from fgl_repro.core.device import pick_device, prepare
 from fgl_repro.federation.world import Average, World
 from fgl_repro.fl.clients import Clients
+from fgl_repro.fl.metrics import Measured
 from fgl_repro.fl.phase import Curves, Report
 from fgl_repro.fl.probing import Prober
 from fgl_repro.fl.rounds import Trained, train
 from fgl_repro.nn.view import Views
 from fgl_repro.runs.provenance import gpu_of, note_of
-from fgl_repro.runs.record import Measured, Record, Selection
+from fgl_repro.runs.record import Record, Selection
 
 
 @dataclass
@@ -60,7 +61,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
         world={
             "missing": [list(m) for m in world.missing],
             "train_nodes": world.class_counts.sum(1).tolist(),
-            "validation_nodes": metrics["validation"]["last"]["counts"],
+            "validation_nodes": metrics["validation"]["last"].counts,
         },
         selection=Selection(
             training.best_round,
@@ -68,7 +69,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
             validation[training.best_round],
             validation[training.last_round],
         ),
-        metrics={name: {at: Measured(**values) for at, values in found.items()} for name, found in metrics.items()},
+        metrics=metrics,
         facts=training.facts,
         phases=training.phases or None,
         bytes=training.ledger.as_dict(),
@@ -83,11 +84,11 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
 
 def federate(
     config: Config, world: World, device: torch.device, report: Report | None = None
-) -> tuple[Trained, dict[str, dict[str, Any]], float]:
+) -> tuple[Trained, dict[str, dict[str, Measured]], float]:
     """Train ``config.method`` in ``world`` and measure every probe.
 
     Returns:
-        What training left, ``{probe: {"best": averages, "last": averages}}``, and the seconds spent on the probes,
+        What training left, ``{probe: {"best": measured, "last": measured}}``, and the seconds spent on the probes,
         those of every round among them where all curves are kept.
     """
     world = world if config.protocol.selected_by == "validation" else world.selected_by_test()
@@ -98,11 +99,8 @@ def federate(
     training = train(
         config.method,
         clients,
-        config.protocol.rounds,
-        config.protocol.local_epochs,
         prober.accuracies if config.runtime.curves == "all" else None,
         report,
-        judged=config.protocol.judged,
     )
     metrics = prober.both(training)
     metrics |= {name: {"best": found, "last": found} for name, found in training.measured.items()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fgl_repro.runs.record import Measured, Record
+from fgl_repro.fl.metrics import Measured
+from fgl_repro.runs.record import Record
 
 SCORES = (
     *("key", "cell", "source", "dataset", "partitioner", "clients", "world"),

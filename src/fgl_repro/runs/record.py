@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fgl_repro.config.identity import digest
 from fgl_repro.config.schema import AXES
 from fgl_repro.core.errors import UserError
-from fgl_repro.fl.metrics import METRICS, Metric
+from fgl_repro.core.schema import Strict
+from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.formats import FORMAT, READ, brought_up
 
 if TYPE_CHECKING:
@@ -31,81 +31,14 @@ SELECTIONS = ("best", "last")
 SELECTION_OF: Mapping[str, Literal["best", "last"]] = {"best_validation": "best", "last": "last"}
 """Which of the two a protocol prints, by its ``selection``."""
 DIVERGED = "diverged"
-ROUNDING = 1e-5
 
 
 class OtherVersionError(UserError):
     """A whole record, by its checksum, that another version of this software wrote: it is no damage to set aside."""
 
 
-class _Strict:
-    """Every part is of its declared type, no part is missing and none is more, where Pydantic reads it."""
-
-    __pydantic_config__ = MappingProxyType({"strict": True, "extra": "forbid"})
-
-
 @dataclass(frozen=True)
-class Measured(_Strict):
-    """The accuracies of one probe at one round, as fractions; None where there are no rows.
-
-    Attributes:
-        accuracy: The one that the protocol prints: ``pooled``, ``clients_mean`` or ``nodes_mean``.
-        pooled: Over all rows.
-        clients_mean: Plain mean over the clients that have rows.
-        macro: Mean recall over classes.
-        clients: Of each client, ``[K]``.
-        counts: Rows of each client, ``[K]``.
-        predicted: Rows predicted as each class by client, ``[K, C]``, where the probe keeps them.
-        confusion: Rows by client, class and predicted class, ``[K, C, C]``, where the probe keeps them.
-        metric: ``mae`` where all these are mean absolute errors of numbers, and no fractions; ``auc`` where they are
-            areas under the ROC curve.
-        nodes_mean, f1: Means of clients' accuracy and macro-F1, weighted by all nodes of each; where a protocol asks.
-    """
-
-    accuracy: float | None
-    pooled: float | None
-    clients_mean: float | None
-    macro: float | None
-    clients: list[float | None]
-    counts: list[int]
-    predicted: list[list[int]] | None = None
-    confusion: list[list[list[int]]] | None = None
-    nodes_mean: float | None = None
-    f1: float | None = None
-    metric: str | None = None
-
-    @property
-    def kind(self) -> Metric:
-        """Whether these are shares or errors, and so which of two is better."""
-        return METRICS[self.metric or "accuracy"]
-
-    def problems(self) -> Iterator[str]:
-        """Yield what no measurement can give."""
-        if self.metric not in (None, *METRICS):
-            yield f"has metric {self.metric}, which is none of {', '.join(METRICS)}"
-            return
-        shares = {"accuracy": self.accuracy, "pooled": self.pooled, "macro": self.macro, "clients": self.clients_mean}
-        shares |= {"nodes_mean": self.nodes_mean, "f1": self.f1}
-        for name, value in [*shares.items(), *(("client", own) for own in self.clients)]:
-            if value is not None and not 0 <= value <= (math.inf if self.kind.error else 1):
-                yield f"has {name} {value}, which is no {'error' if self.kind.error else 'fraction'}"
-        rows = {k: n for k, n in enumerate(self.counts) if n}
-        many = len(self.clients) == len(self.counts) and min(self.counts, default=0) >= 0
-        if not many or any((own is None) == (k in rows) for k, own in enumerate(self.clients)):
-            yield "has counts that do not fit its clients"
-            return
-        own = {k: self.clients[k] or 0.0 for k in rows}
-        pooled = sum(own[k] * n for k, n in rows.items()) / sum(rows.values()) if rows else None
-        mean = sum(own.values()) / len(own) if own else None
-        for name, value, expected in (("pooled", self.pooled, pooled), ("clients_mean", self.clients_mean, mean)):
-            if (value is None) != (expected is None) or abs((value or 0.0) - (expected or 0.0)) > ROUNDING:
-                yield f"has {name} {value}, but its clients give {expected}"
-        if self.accuracy not in (self.pooled, self.clients_mean, self.nodes_mean):
-            yield f"has accuracy {self.accuracy}, which is neither its pooled one nor a mean of its clients"
-
-
-@dataclass(frozen=True)
-class Selection(_Strict):
+class Selection(Strict):
     """The best and the last of the rounds, counted from 0, and the validation accuracy (or error) of each.
 
     They are the rounds whose models a record measures, unless the protocol fine-tunes: the models that are measured
@@ -119,7 +52,7 @@ class Selection(_Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note(_Strict):
+class Note(Strict):
     """Identity and provenance of a run: all that is known before it has results, or when it has none.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fgl_repro.runs.record import Measured, Record
+from fgl_repro.fl.metrics import Measured
+from fgl_repro.runs.record import Record
 
 NONE_STORED = "no stored membership for this graph"
 """What ``partitioner=published`` says of parts that were to be published ones and had to be computed."""

@@ -30,7 +30,7 @@ class Boosting(Pooling):
     def begin(self) -> None:
         super().begin()
         if not self.method.as_paper:
-            self.weights /= self.clients
+            self.weights /= self.count
 
     def wrong(self, teacher: Tensor) -> Tensor:
         """Average (1 - p_y)^h times the cross-entropy, the former without gradient; logits ``[n, C]``."""

@@ -43,7 +43,7 @@ class Pooling(Server):
     def begin(self) -> None:
         """Forget the last round."""
         self.pool: list[Lesson] = []
-        self.weights = torch.ones(self.clients, device=self.device)
+        self.weights = torch.ones(self.count, device=self.device)
         lr, decay = self.method.lr_student, self.method.weight_decay
         sgd = self.method.optimiser == "sgd"
         self.students = StackedSGD(self.student, lr, decay, MOMENTUM) if sgd else StackedAdam(self.student, lr, decay)
@@ -104,17 +104,14 @@ class Pooling(Server):
 
     def taught(self, teacher: Tensor, graph: PseudoGraph) -> Tensor:
         """Measure each student's distance ``[S]`` from the ensemble's logits ``[n, C]`` of a graph."""
-        temperature = self.method.temperature
-        return torch.stack(
-            [softened_divergence(teacher, own, temperature).mean() for own in self.student_logits(graph)]
-        )
+        return softened_divergence(teacher, self.student_logits(graph), self.method.temperature).mean(1)
 
     def student_optimiser(self, epoch: int) -> Optimiser:
         return self.students
 
 
 def softened_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """Compute KL(teacher || student) of logits ``[n, C]`` at a temperature, times its square, ``[n]``."""
+    """Compute KL(teacher || student) of logits ``[..., n, C]`` at a temperature, times its square, ``[..., n]``."""
     log_p = torch.log_softmax(teacher / temperature, -1)
     log_q = torch.log_softmax(student / temperature, -1)
     return temperature**2 * kl_divergence(log_p, log_q)

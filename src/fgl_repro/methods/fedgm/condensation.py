@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.methods.condensing.predictor import predicted, predictor
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, random_weights
@@ -93,8 +94,8 @@ class Condensation:
     """
 
     def __init__(self, method: FedGM, clients: Clients, real: Data, k: int) -> None:
-        graph, device = clients.world.graph, clients.samples.device
-        rows = clients.world.train[graph.owner[clients.world.train] == k]
+        graph, device = clients.world.graph, clients.device
+        rows = clients.world.train_of[k]
         self.rng, draws = torch_rng(f"condensation/{k}", clients.seed), numpy_rng(f"condensation/{k}", clients.seed)
         self.method, self.real = method, real
         self.sizes = clients.model.num_features, cast("Layered", clients.model).hidden, clients.model.num_classes
@@ -117,7 +118,7 @@ class Condensation:
         self.weight = torch.from_numpy(self.counts[self.counts > 0] / max(self.counts.max(), 1)).float().to(device)
         self.steps = StackedAdam(self.features, method.lr_features), StackedAdam(self.net, method.lr_links)
         self.least = torch.full((), torch.inf, device=device)
-        self.best = {name: value.detach().clone() for name, value in {**self.features, **self.net}.items()}
+        self.best = copied({**self.features, **self.net})
 
     def around(self, net: Params, features: Tensor) -> Tensor:
         """Compute the normalised links ``[M, M]``; fewer than two nodes have none."""

@@ -42,7 +42,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
-from fgl_repro.fl.messages import Message, Weights
+from fgl_repro.fl.messages import Gradients, Message, Weights
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.phased import Phased
 
@@ -64,13 +64,6 @@ class Condensed(Message):
     """What a client sends once: bytes of features, labels and link predictor, int64 ``[K]``."""
 
     graph: np.ndarray
-
-
-@dataclass
-class Gradients(Message):
-    """Of each class, ``{name: [K, C, ...]}``."""
-
-    gradients: Params
 
 
 @dataclass
@@ -125,12 +118,11 @@ class FedGM(Phased[State]):
     weight_decay: float = 5e-4
 
     def state(self, clients: Clients) -> State:
-        graph, train, device = clients.world.graph, clients.world.train, clients.samples.device
+        graph = clients.world.graph
         norm = view.gcn_norm(graph.adjacency)
         propagated = (norm @ graph.base.features[graph.node]).tocsr()
-        owner = graph.owner[train]
-        own = [train[owner == k] for k in range(clients.count)]
-        return State([condensation.real(graph, norm, propagated, rows, device) for rows in own])
+        own = clients.world.train_of
+        return State([condensation.real(graph, norm, propagated, rows, clients.device) for rows in own])
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         works = [condensation.Condensation(self, clients, real, k) for k, real in enumerate(state.real)]
@@ -138,11 +130,11 @@ class FedGM(Phased[State]):
         if not any(len(work.labels) for work in works):
             raise UserError(f"method.rate={self.rate} leaves no client a node to condense to: raise it.")
         sent = Condensed(np.array([work.size for work in works]))
-        yield Phase("upload", 1, lambda *_: Turn(up=sent))
-        counts = torch.from_numpy(np.stack([work.counts for work in works])).float().to(clients.samples.device)
+        yield Phase.once("upload", Turn(up=sent))
+        counts = torch.from_numpy(np.stack([work.counts for work in works])).float().to(clients.device)
         state.server = server.Server(self, clients, [work.result() for work in works], counts)
         first = self.news(clients, state, more=clients.protocol.rounds > 1)
-        yield Phase("download", 1, lambda *_: Turn(down=first), "server")
+        yield Phase.once("download", Turn(down=first), "server")
         self.receive(clients, state, first)
 
     def news(self, clients: Clients, state: State, more: bool) -> Download:
@@ -161,7 +153,7 @@ class FedGM(Phased[State]):
     def upload(self, clients: Clients, state: State) -> Message | None:
         if not state.probe:
             return None
-        every = torch.arange(clients.model.num_classes, device=clients.samples.device)
+        every = torch.arange(clients.model.num_classes, device=clients.device)
         each = [
             gradients.by_class({name: value[k] for name, value in state.probe.items()}, real, every)
             for k, real in enumerate(state.real)

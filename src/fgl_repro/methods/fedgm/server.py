@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.metrics import accuracy
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.condensing.weighted import weighted_union
@@ -99,7 +100,7 @@ class Server:
         clients, model = self.clients, self.clients.model
         view, first = self.beginning()
         params = {name: value.unsqueeze(0).clone().requires_grad_() for name, value in first.items()}
-        best = {name: value.detach().clone() for name, value in params.items()}
+        best = copied(params)
         score = torch.full((), -1.0, device=self.counts.device)
 
         def loss(step: Step) -> Tensor:

@@ -54,9 +54,10 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
-from fgl_repro.fl.mixing import average, class_shares, disturbed
+from fgl_repro.fl.mixing import average, class_shares
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.start import Start
+from fgl_repro.methods.fedlog.shares import disturbed
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -144,7 +144,7 @@ class Pretraining:
     """
 
     def __init__(self, clients: Clients, lr: float, draws: int) -> None:
-        view, seed, device = clients.inputs.train, clients.seed, clients.samples.device
+        view, seed, device = clients.inputs.train, clients.seed, clients.device
         encoder = net_of(clients)
         self.encoder, self.draws, self.slots, self.count = encoder, draws, view.slots, clients.count
         first = generators(encoder.num_features, 1, torch_rng("own-prompts", seed))

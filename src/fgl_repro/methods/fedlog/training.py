@@ -169,7 +169,7 @@ class WarmUp:
         self.net = net_of(clients)
         self.params = {name: clients.params[name] for name in ("W1", "b1", "W2", "b2", "W3", "b3")}
         self.optimiser = stacked(self.params, clients.protocol)
-        self.dropout = torch_rng("warm-up", clients.seed, str(clients.samples.device))
+        self.dropout = torch_rng("warm-up", clients.seed, str(clients.device))
         self.validation = sage_view(clients.inputs.cut(clients.views, clients.world.validation.rows))
         self.best, self.waited = np.full(clients.count, -1.0), np.zeros(clients.count, dtype=int)
 

@@ -50,20 +50,21 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method
-from fgl_repro.fl.metrics import label_correlation
-from fgl_repro.fl.mixing import cosine, drift, flat, mix, softmax_of_cosine
+from fgl_repro.fl.mixing import copied, cosine, drift, flat, mix
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.fl.start import Start
+from fgl_repro.methods.fedpub.similarity import label_correlation, softmax_of_cosine
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep, Loss
+    from fgl_repro.methods.fedpub import masked, random_graph
     from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View
-
-masked, random_graph = (lazy(f"fgl_repro.methods.fedpub.{name}") for name in ("masked", "random_graph"))
+else:
+    masked, random_graph = (lazy(f"fgl_repro.methods.fedpub.{name}") for name in ("masked", "random_graph"))
 
 
 @dataclass
@@ -143,7 +144,7 @@ class FedPub(Method[State]):
         units = random_graph.as_graphs(graph, self.random_graph) if whole else graph
         copies = UnionGraph.copies(units, clients.count)
         state.shared = clients.model.view(clients.views, copies, np.arange(copies.num_nodes))
-        return Turn(down=random_graph.SharedGraph.of(graph, clients.count, clients.views.device))
+        return Turn(down=random_graph.SharedGraph.of(graph, clients.count, clients.device))
 
     def publish(self, clients: Clients, state: State) -> Message:
         return Download(clients.params, self.sent_masks(clients))
@@ -155,12 +156,12 @@ class FedPub(Method[State]):
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         super().receive(clients, state, message)
         if self.similarity == "gradient" or (self.similarity == "updates" and not state.origin):
-            state.origin = {name: value.detach().clone() for name, value in clients.params.items()}
+            state.origin = copied(clients.params)
 
     def objective(self, clients: Clients, state: State, round: int) -> Loss:
         if self.variant == "release":
             return super().objective(clients, state, round)
-        received = {name: value.detach().clone() for name, value in clients.params.items()} if round > 0 else {}
+        received = copied(clients.params) if round > 0 else {}
 
         def loss(step: LocalStep) -> Tensor:
             found = step.task_loss(clients.logits(step))

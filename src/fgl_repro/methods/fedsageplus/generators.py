@@ -41,8 +41,8 @@ class Cooperation(Message):
     gradients: np.ndarray | None = None
 
 
-class Bench:
-    """Some clients at work on their generators.
+class GeneratorGroup:
+    """The generators of some clients, which are trained together.
 
     A step takes the gradients of several losses with respect to different tensors, some of them sent back by others, on
     ragged rows: it is not the common training loop's. The loop over epochs is the phase's.
@@ -62,13 +62,13 @@ class Bench:
     losses: tuple[float, float]
     adam: StackedAdam
 
-    def __init__(self, shop: Workshop, who: range) -> None:
-        self.rules, self.net, self.others, self.clients = shop.rules, shop.net, shop.others, who
-        world, device, seed = shop.clients.world, shop.clients.views.device, shop.clients.seed
+    def __init__(self, training: GeneratorTraining, who: range) -> None:
+        self.rules, self.net, self.others, self.clients = training.rules, training.net, training.others, who
+        world, device, seed = training.clients.world, training.clients.device, training.clients.seed
         self.graph, as_paper = world.graph, self.rules.as_paper
         self.params = self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device)
         most = None if as_paper else self.rules.num_pred
-        self.impaired = Impaired(world, who, shop.hidden, shop.judged, most, device)
+        self.impaired = Impaired(world, who, training.hidden, training.judged, most, device)
         self.draws = Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
         self.picks = [numpy_rng(f"neighgen/{k}", seed) for k in who]
         if as_paper:  # a rectified unit that starts below zero everywhere would stay there
@@ -191,12 +191,12 @@ class Bench:
         return local.nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
 
 
-class Workshop:
+class GeneratorTraining:
     """All generators, trained group after group: one's last layer alone has 2048 x P d weights.
 
     Attributes:
         turns: How many epochs all groups have together.
-        work: The phase's rounds, an epoch of one group each.
+        turns_left: The phase's rounds, an epoch of one group each.
     """
 
     def __init__(self, rules: FedSagePlus, clients: Clients, curve: np.ndarray) -> None:
@@ -205,45 +205,45 @@ class Workshop:
         sizes = (rules.encoder, rules.latent, (rules.fgen_inner, rules.fgen_outer), rules.generator_dropout)
         self.net = NeighGen(model.num_features, model.num_classes, rules.as_paper, rules.num_pred, *sizes)
         self.hidden, self.judged = hide(rules, graph, clients.seed)
-        self.others = Others(graph.base.features[graph.node], graph.ptr, clients.views.device)
+        self.others = Others(graph.base.features[graph.node], graph.ptr, clients.device)
         together = max(GROUP_BYTES // (5 * 4 * self.net.numbers()), 1)  # weights, two moments, two gradients
         together = clients.count if rules.shared else together
         self.groups = [range(k, min(k + together, clients.count)) for k in range(0, clients.count, together)]
         self.turns = len(curve) * len(self.groups)
         self.made: list[tuple[np.ndarray, np.ndarray]] = []
-        self.work = self.epochs()
+        self.turns_left = self.epochs()
 
     def epochs(self) -> Iterator[Turn]:
         """Yield turns of all epochs; a group hands over what it made, and frees its memory, before the next begins."""
         for who in self.groups:
-            bench = Bench(self, who)
+            group = GeneratorGroup(self, who)
             for epoch, losses in enumerate(self.curve):
-                bench.epoch(epoch)
-                losses += np.array(bench.losses) * len(who) / self.clients.count
-                values = dict(zip(("count_loss", "feature_loss"), bench.losses, strict=True))
-                yield Turn(values, *self.sent(bench, epoch))
-            self.made.append(bench.mend())
-            del bench
+                group.epoch(epoch)
+                losses += np.array(group.losses) * len(who) / self.clients.count
+                values = dict(zip(("count_loss", "feature_loss"), group.losses, strict=True))
+                yield Turn(values, *self.sent(group, epoch))
+            self.made.append(group.mend())
+            del group
 
     def mended(self) -> MendedGraph:
         """Hang on the clients' graphs what the generators of all groups make after their last epoch."""
-        list(self.work)  # where there are no epochs, no turn was taken
+        list(self.turns_left)  # where there are no epochs, no turn was taken
         parents, features = (np.concatenate(parts) for parts in zip(*self.made, strict=True))
         return MendedGraph(self.clients.world.graph, parents, features, self.rules.num_pred)
 
-    def sent(self, bench: Bench, epoch: int) -> tuple[Message | None, Message | None]:
+    def sent(self, group: GeneratorGroup, epoch: int) -> tuple[Message | None, Message | None]:
         """Return what every client sent and received in an epoch of a group."""
         clients, rules = self.clients.count, self.rules
         if clients == 1 or not rules.federated or (epoch < rules.epochs_at_home and not rules.shared):
             return None, None
         member, rows = np.zeros((2, clients), dtype=np.int64)
-        member[bench.clients] = 1
+        member[group.clients] = 1
         if rules.shared:
             whole = Cooperation(
-                member * sum(value[0].numel() * value.element_size() for value in bench.params.values())
+                member * sum(value[0].numel() * value.element_size() for value in group.params.values())
             )
             return whole, whole
-        rows[bench.clients] = bench.rows
+        rows[group.clients] = group.rows
         if not rules.as_paper:
             size = 4 * self.net.num_features  # each of the others gives a client equally many
             return Features(size * from_others(rows) // (clients - 1)), Features(size * rows)

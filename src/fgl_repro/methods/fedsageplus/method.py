@@ -161,9 +161,9 @@ class FedSagePlus(FedAvg[State]):
         return State(np.zeros((self.warmup + self.generator_epochs, 2)))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        workshop = generators.Workshop(self, clients, state.curve)
-        yield Phase("generator", workshop.turns, lambda *_: next(workshop.work))
-        yield Phase("mending", 1, lambda *_: self.mended(clients, state, workshop.mended()))
+        training = generators.GeneratorTraining(self, clients, state.curve)
+        yield Phase("generator", training.turns, lambda *_: next(training.turns_left))
+        yield Phase("mending", 1, lambda *_: self.mended(clients, state, training.mended()))
 
     def mended(self, clients: Clients, state: State, graph: MendedGraph) -> Turn:
         """Hang on every client's graph what its generator makes."""

@@ -34,9 +34,10 @@ from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
+    from fgl_repro.methods.fedstar import networks
     from fgl_repro.nn.models.model import Model
-
-networks = lazy("fgl_repro.methods.fedstar.networks")
+else:
+    networks = lazy("fgl_repro.methods.fedstar.networks")
 
 
 @dataclass

@@ -91,11 +91,11 @@ class FedTAD(DistilledOnGenerated[State]):
         graph = clients.world.graph
         walks = self.variant == "release"
         topology = reliability.visited(graph, clients.seed) if walks else reliability.return_probabilities(graph)
-        found = torch.from_numpy(reliability.reliability(clients.world, topology)).to(clients.samples.device)
+        found = torch.from_numpy(reliability.reliability(clients.world, topology)).to(clients.device)
         return State(Reliability(found), server.TopologyAware(self, clients, class_shares(found)))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        yield Phase("reliability", 1, lambda *_: Turn(up=state.sent))
+        yield Phase.once("reliability", Turn(up=state.sent))
 
     def distiller(self, state: State) -> Distiller:
         return state.server

@@ -30,7 +30,7 @@ class TopologyAware(Server):
 
     def __init__(self, method: FedTAD, clients: Clients, reliability: Tensor) -> None:
         super().__init__(method, clients)
-        self.dropped = self.draws if method.variant == "release" else None
+        self.teacher_dropout = self.draws if method.variant == "release" else None
         count = F.one_hot(self.labels, reliability.shape[1]).sum(0)
         self.weight = (reliability / count)[:, self.labels]  # of what client k says of node i, [K, n]
         self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)
@@ -45,15 +45,15 @@ class TopologyAware(Server):
         """Compute the generator's loss ``[1]``: teachers know classes, nodes differ, student and teachers disagree."""
         graph = self.graph(noise)
         logits = self.teacher_logits(graph)
-        wrong = F.cross_entropy(logits.flatten(0, 1), self.labels.repeat(self.clients), reduction="none")
+        wrong = F.cross_entropy(logits.flatten(0, 1), self.labels.repeat(self.count), reduction="none")
         known = (self.weight * wrong.view_as(self.weight)).sum()
-        alike = self.clients * alikeness(noise, graph.features)
-        apart = torch.stack([self.apart(own, logits.detach()) for own in self.student_logits_fixed(graph)]).mean()
+        alike = self.count * alikeness(noise, graph.features)
+        apart = self.apart(self.student_logits_fixed(graph), logits.detach()).mean()
         return (self.method.known * known + self.method.diverse * alike - apart).view(1)
 
-    def apart(self, student: Tensor, teachers: Tensor) -> Tensor:
-        """Measure the weighted distance of the student's logits ``[n, C]`` from teachers' ``[K, n, C]``, one number."""
-        return (self.weight * (student - teachers).abs().mean(-1)).sum()
+    def apart(self, students: Tensor, teachers: Tensor) -> Tensor:
+        """Measure the weighted distance ``[S]`` of students' logits ``[S, n, C]`` from teachers' ``[K, n, C]``."""
+        return (self.weight * (students.unsqueeze(1) - teachers).abs().mean(-1)).sum((1, 2))
 
     def lessons(self, epoch: int, graph: PseudoGraph) -> Iterator[Lesson]:
         with torch.no_grad():
@@ -61,7 +61,7 @@ class TopologyAware(Server):
         return (Lesson(None, graph, logits) for _ in range(self.method.student_steps))
 
     def student_loss(self, lesson: Lesson) -> Tensor:
-        return torch.stack([self.apart(own, lesson.teacher_logits) for own in self.student_logits(lesson.graph)])
+        return self.apart(self.student_logits(lesson.graph), lesson.teacher_logits)
 
     def student_optimiser(self, epoch: int) -> Optimiser:
         return self.students

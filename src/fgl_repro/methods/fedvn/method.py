@@ -46,22 +46,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
 from fgl_repro.core.streams import torch_rng
-from fgl_repro.fl.messages import Message, Weights
-from fgl_repro.fl.method import Method
-from fgl_repro.fl.mixing import average
 from fgl_repro.fl.start import Start
+from fgl_repro.methods.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+    from fgl_repro.fl import steps
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.steps import LocalStep
+    from fgl_repro.methods.fedvn import networks
     from fgl_repro.methods.fedvn.networks import VirtualGIN
     from fgl_repro.nn.graphs import GraphsView
     from fgl_repro.nn.models.model import Model
-
-networks = lazy("fgl_repro.methods.fedvn.networks")
-steps = lazy("fgl_repro.fl.steps")
+else:
+    networks = lazy("fgl_repro.methods.fedvn.networks")
+    steps = lazy("fgl_repro.fl.steps")
 
 WAYS = {
     "release": {"message": "inside", "width": "hidden", "local": "batch"},
@@ -86,7 +86,7 @@ class State:
 
 
 @dataclass
-class FedVN(Method[State]):
+class FedVN(FedAvg[State]):
     """Attributes:
     nodes: Number M of virtual nodes.
     decoupling: lambda_1.
@@ -102,6 +102,7 @@ class FedVN(Method[State]):
     display: ClassVar[str] = "FedVN"
     units: ClassVar[tuple[str, ...]] = ("graph",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper")
+    uniform: ClassVar[tuple[str, ...]] = ()
     models: ClassVar[tuple[str, ...]] = ("gin",)
     own_optimisers: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -136,15 +137,12 @@ class FedVN(Method[State]):
 
     def state(self, clients: Clients) -> State:
         """Let every client draw a generator of its own."""
-        device = clients.views.device
+        device = clients.device
         for k in range(clients.count if self.generator else 0):
             for name, value in network_of(clients).init_generator(torch_rng(f"generator/{k}", clients.seed)).items():
                 clients.personal[name].data[k] = value.to(device)
         local = torch.full((clients.count, self.nodes), 0.5, device=device)
         return State(local, torch_rng("fedvn-dropout", clients.seed, str(device)))
-
-    def publish(self, clients: Clients, state: State) -> Message:
-        return Weights(clients.params)
 
     def fit(self, clients: Clients, state: State, round: int, epochs: int) -> Tensor:
         """Train the generator for the epochs, then network and virtual nodes for as many."""
@@ -160,8 +158,7 @@ class FedVN(Method[State]):
             state.told |= {"scores": scores.mean(), "decoupling": apart.detach().mean()}
             return step.task_loss(outputs) + self.decoupling * apart
 
-        last: Tensor = steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("network", clients.params)])
-        return last
+        return steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("network", clients.params)])
 
     def fit_generator(self, clients: Clients, state: State, epochs: int) -> None:
         """Train the generator in phase 1: network and virtual nodes stay as they came down."""
@@ -181,12 +178,6 @@ class FedVN(Method[State]):
             return step.task_loss(network.predict(fixed, view, scores)) + self.contrast * near
 
         steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("generator", clients.personal)])
-
-    def upload(self, clients: Clients, state: State) -> Message:
-        return Weights(clients.params)
-
-    def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
-        return Weights(average(upload.tensors(), clients.samples))
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
         """Return mean weight of a link and losses at the last batch, and the length of the virtual nodes."""

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from fgl_repro.core.streams import torch_rng
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import Optimiser
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network, side_by_side
@@ -34,27 +35,27 @@ class Server(ABC):
     """In turns a generator makes up a graph and a student learns what K teachers say of it.
 
     Attributes:
+        count: How many clients there are, K.
         labels: Classes that nodes are made up for, int64 ``[n]``.
         teachers: The clients' models of this round, ``[K, ...]``.
         student: What learns from them: one model ``[1, ...]``, or one for each client of a fleet.
         copies: How many these are, S.
         generator: The weights of the network that makes up features, ``[1, ...]``.
-        dropped: From where models draw what they drop that do not train; None: they drop nothing.
+        teacher_dropout: From where models draw what they drop that do not train; None: they drop nothing.
     """
 
     def __init__(self, method: DistilledOnGenerated, clients: Clients) -> None:
-        self.method, self.model, self.clients = method, clients.model, clients.count
-        self.device = clients.samples.device
+        self.method, self.model, self.count = method, clients.model, clients.count
+        self.device = clients.device
         self.labels = balanced(method.nodes, clients.model.num_classes, self.device)
         self.init = torch_rng("generator/init", clients.seed)
         self.draws = torch_rng("generator", clients.seed, str(self.device))
-        self.dropped: Generator | None = None
+        self.teacher_dropout: Generator | None = None
         self.teachers: Params = {}
         one = 1 if isinstance(self.model, Fleet) else clients.count  # of how many clients each has a student of its own
         self.copies = clients.count // one
-        self.student = {
-            name: value[: len(value) // one].detach().clone().requires_grad_() for name, value in clients.params.items()
-        }
+        first = {name: value[: len(value) // one] for name, value in clients.params.items()}
+        self.student = copied(first, grad=True)
         self.generator = self.new_generator()
 
     def new_generator(self) -> Params:
@@ -76,12 +77,12 @@ class Server(ABC):
 
     def teacher_logits(self, graph: PseudoGraph) -> Tensor:
         """Compute logits of all teachers on a graph ``[K, n, C]``, in one forward pass."""
-        return graph.logits(self.model, self.teachers, self.clients, self.dropped)
+        return graph.logits(self.model, self.teachers, self.count, self.teacher_dropout)
 
     def student_logits_fixed(self, graph: PseudoGraph) -> Tensor:
-        """Compute logits of the students on a graph ``[S, n, C]``, in evaluation mode; their weights are held fixed."""
+        """Compute logits of the students on a graph ``[S, n, C]``; weights stay fixed and drop what teachers do."""
         fixed = {name: value.detach() for name, value in self.student.items()}
-        return graph.logits(self.model, fixed, self.copies, self.dropped)
+        return graph.logits(self.model, fixed, self.copies, self.teacher_dropout)
 
     def student_logits(self, graph: PseudoGraph) -> Tensor:
         """Compute logits of the students on a graph ``[S, n, C]``, in training."""

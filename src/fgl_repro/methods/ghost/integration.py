@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.core.streams import numpy_rng, torch_rng
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced
@@ -33,11 +34,11 @@ class Integration:
     def __init__(self, method: Ghost, clients: Clients, nets: Params) -> None:
         self.method, self.nets = method, nets
         self.model: Any = clients.model  # a Layered one: `Ghost.models` names no other
-        self.params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
+        self.params = copied({name: value[:1] for name, value in clients.params.items()}, grad=True)
         self.optimiser = StackedAdam(self.params, method.lr_server, method.weight_decay)
         self.sizes = np.diff(clients.world.graph.ptr)
         self.order = numpy_rng("integration", clients.seed).permutation(clients.count)
-        device = str(clients.samples.device)
+        device = str(clients.device)
         self.draws, self.dropout = torch_rng("pseudo", clients.seed), torch_rng("pseudo-dropout", clients.seed, device)
         self.sums = [{name: torch.zeros_like(value) for name, value in self.params.items()} for _ in range(3)]
         self.left: Params = {}

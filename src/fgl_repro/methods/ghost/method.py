@@ -117,9 +117,9 @@ class Ghost(Phased[None]):
 
         yield Phase("proxies", -(-self.steps // every), turn)
         sent = Proxy({name: value.detach() for name, value in training.nets.items()}, clients.nodes.long())
-        yield Phase("upload", 1, lambda *_: Turn(up=sent))
+        yield Phase.once("upload", Turn(up=sent))
         server = integration.Integration(self, clients, sent.generators)
         yield Phase("integration", clients.count, lambda number, _: server.turn(number), "server")
         learnt = ops.broadcast(server.params, clients.count)
         clients.load(learnt)
-        yield Phase("download", 1, lambda *_: Turn(down=Weights(learnt)), "server")
+        yield Phase.once("download", Turn(down=Weights(learnt)), "server")

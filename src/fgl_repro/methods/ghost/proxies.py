@@ -126,7 +126,7 @@ class Training:
     """The generators' training, all clients at once; r training nodes each, r the most that one has."""
 
     def __init__(self, method: Ghost, clients: Clients) -> None:
-        graph, rows, device = clients.world.graph, clients.world.train, clients.samples.device
+        graph, rows, device = clients.world.graph, clients.world.train, clients.device
         self.method = method
         one = network(
             NOISE, graph.base.num_classes, graph.base.num_features, torch_rng("proxies", clients.seed), device

@@ -225,13 +225,13 @@ class OpFGL(Phased[State]):
             session = secure.Session(clients.count)
             yield session.phase()
             masked = session.upload(torch.from_numpy(sent.sums(labelled)), frozenset(dropped.tolist()))
-            yield Phase("statistics", 1, lambda *_: Turn(up=masked))
+            yield Phase.once("statistics", Turn(up=masked))
             pooled, trains = statistics.Pooled.of(session.total(masked), len(trains), by_client=not self.as_paper)
         else:
             count = np.stack([sent.count, own], axis=2)[:, :, : 1 if self.as_paper else 2]
             parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
             up = Summary(*map(torch.from_numpy, parts))
-            yield Phase("statistics", 1, lambda *_: Turn(up=up))
+            yield Phase.once("statistics", Turn(up=up))
             pooled = sent.pooled(by_client=not self.as_paper)
         yield from self.condensation(clients, state, pooled, trains)
         yield from stages.generalisation(self, clients, state)
@@ -262,8 +262,8 @@ class OpFGL(Phased[State]):
             counts = 1 if self.per_class else 2  # by training nodes they tell how many surrogate nodes a class has
             size = int((pooled.share > 0).sum()) * 4 * (counts + 2 * pooled.mean.shape[1])
             returned = Returned(np.full(clients.count, size))
-            yield Phase("download", 1, lambda *_: Turn(down=returned), "server")
-        classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.views.device)
+            yield Phase.once("download", Turn(down=returned), "server")
+        classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.device)
         work = condensation.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
         cycle, total = condensation.CYCLE, self.iterations + 1
 
@@ -275,7 +275,7 @@ class OpFGL(Phased[State]):
         state.surrogate = work.result()
         if self.condense == "server":
             down = Condensed(np.full(clients.count, state.surrogate.size))
-            yield Phase("download", 1, lambda *_: Turn(down=down), "server")
+            yield Phase.once("download", Turn(down=down), "server")
 
     def closing(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield from stages.personalisation(self, clients, state)

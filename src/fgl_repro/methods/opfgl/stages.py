@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.core.device import one_thread
+from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.phase import Phase
 from fgl_repro.fl.stage import Stage, fine_tuning
@@ -58,7 +59,7 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
     assert small is not None
     graph = small.union(clients.model.kinds)
     view = clients.model.view(SmallViews(small), graph, np.arange(graph.num_nodes))
-    params = {name: value[:1].detach().clone().requires_grad_() for name, value in clients.params.items()}
+    params = copied({name: value[:1] for name, value in clients.params.items()}, grad=True)
 
     def loss(step: Step) -> Tensor:
         found = clients.model(params, view)
@@ -84,7 +85,7 @@ def generalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Ph
 
 def personalisation(method: OpFGL, clients: Clients, state: State) -> Iterator[Phase]:
     """Run stage 2: fine-tuning on the client's training nodes, held to the teacher on all of its nodes."""
-    graph, device = clients.world.graph, clients.views.device
+    graph, device = clients.world.graph, clients.device
     nodes = np.arange(graph.num_nodes)
     gamma = distillation(graph, state.soft, state.weights, method.scale)
     if method.distill == "fixed":

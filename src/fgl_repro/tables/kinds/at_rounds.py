@@ -1,6 +1,7 @@
-"""Accuracy at given rounds beside the printed one, from the curves of runs (FED-PUB's Table 6).
+"""Accuracy, or another curve, at given rounds beside the printed one (FED-PUB's Table 6).
 
-Test accuracies, for looking at: nothing is chosen by them.
+Test accuracies, for looking at: nothing is chosen by them. ``options``: ``rounds``, counted from 1; ``reference``, the
+printed numbers; ``beside``, what those are called, ``paper`` unless said; ``curve`` and ``label`` as in ``curves``.
 """
 
 from __future__ import annotations
@@ -11,32 +12,34 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.kinds.curves import curve
+from fgl_repro.tables.kinds.curves import curve, quantity
 from fgl_repro.tables.printed_pairs import Pair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 
 def content(spec: TableSpec, protocol: str, source: Source) -> Content:
-    """Fill a grid: rows down; ``options.rounds``, counted from 1, across, ours and printed, in percent."""
+    """Fill a grid: rows down, rounds across, ours and printed, as they are told."""
+    kind = quantity(spec, spec.panels[0])
     rounds, wanted = [int(number) for number in spec.option("rounds")], len(spec.seeds)
     pairs: list[Pair] = []
+    digits, beside = 3 if kind.error else 2, str(spec.options.get("beside", "paper"))
     paper, found = by_round(spec), {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
 
     def line(cell: Cell) -> Line:
         texts: list[object] = [cell.row.name]
         rows = []
         for number in rounds:
-            own = next(map(common.percent, found[cell].points[number - 1 : number]), None)
+            own = next((common.scaled(point, kind) for point in found[cell].points[number - 1 : number]), None)
             theirs = paper.get((cell.row.name, number))
-            pairs.append(Pair(f"{cell.row.name}, round {number}", own, theirs))
-            texts += [told(own, 2, wanted), decimal(theirs, 2)]
+            pairs.append(Pair(f"{cell.row.name}, round {number}", own, theirs, 0.0 if kind.error else 100.0))
+            texts += [told(own, digits, wanted), decimal(theirs, digits)]
             row = common.head(spec, protocol, cell) | {"round": number}
-            row |= columns_of(own, 4, "accuracy", "std", "n_seeds")
-            rows.append(row | {"wanted": wanted, "printed": decimal(theirs, 2)})
+            row |= columns_of(own, 4, kind.entry, "std", "n_seeds")
+            rows.append(row | {"wanted": wanted, "printed": decimal(theirs, digits)})
         return texts, rows
 
-    heads = ["", *(head for number in rounds for head in (f"round {number}", "paper"))]
+    heads = ["", *(head for number in rounds for head in (f"round {number}", beside))]
     content = common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
     return printed_pairs.compared(content, pairs)
 

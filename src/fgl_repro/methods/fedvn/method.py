@@ -109,7 +109,8 @@ class FedVN(Method[State]):
         "width": ("variant", "hidden", "features"),
         "local": ("variant", "batch", "all"),
     }
-    least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0, "tau": 1e-6}
+    least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0}
+    above: ClassVar[dict[str, float]] = {"tau": 0}
     quick: ClassVar[dict[str, Any]] = {"nodes": 3}
 
     variant: str = "release"

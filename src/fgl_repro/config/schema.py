@@ -170,7 +170,7 @@ def check(config: Config) -> Config:
 
 def _check_local_steps(config: Config) -> None:
     """Refuse batches and optimisers that the method's or the model's local steps cannot have."""
-    method, batch, together = config.method, config.protocol.batch, getattr(config.model, "together", 0)
+    method, batch, together = config.method, config.protocol.batch, config.model.together
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
     if 0 < together < batch:
@@ -241,7 +241,7 @@ def _check_tests(config: Config) -> None:
 
 def _check_fanout(config: Config) -> None:
     """Refuse a model that draws neighbours for mini-batches where there are none."""
-    fanout = getattr(config.model, "fanout", 0)
+    fanout = config.model.fanout
     if fanout and not config.protocol.batch:
         batches = "give protocol.batch a number of nodes, or " if config.method.batched else ""
         raise UserError(

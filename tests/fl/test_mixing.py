@@ -26,6 +26,7 @@ def test_rates_are_exchanged_among_common_and_among_rare_classes() -> None:
     mixed = disturbed(rates, 0.0, True, torch.Generator().manual_seed(1))
     torch.testing.assert_close(mixed.sort(1).values, rates.sort(1).values)
     for before, after in zip(rates, mixed, strict=True):
+        assert not torch.equal(before, after)
         common = before.argsort(descending=True)[:3]
         torch.testing.assert_close(after[common].sort().values, before[common].sort().values)
 

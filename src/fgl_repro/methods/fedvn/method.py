@@ -40,7 +40,7 @@ digit of its initial weights moves a run by about what a seed is worth (``script
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from fgl_repro.core.lazy import lazy, torch
@@ -129,9 +129,8 @@ class FedVN(Method[State]):
         return WAYS[self.variant][name] if chosen == "variant" else chosen
 
     def start(self, model: Model, seed: int) -> Start:
-        sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
-        inside, raw = self.way("message") == "inside", self.way("width") == "features"
-        network = networks.VirtualGIN(**sizes, virtual=self.nodes, inside=inside, raw=raw, generated=self.generator)
+        ways = {"inside": self.way("message") == "inside", "raw": self.way("width") == "features"}
+        network = networks.VirtualGIN(**vars(model), **ways, virtual=self.nodes, generated=self.generator)
         rng = torch_rng("init", seed)
         return Start(network, network.init(rng), network.init_generator(rng))
 

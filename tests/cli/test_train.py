@@ -368,8 +368,8 @@ def test_tuning_runs_its_candidates_first(
     run = build({"paths.records": str(shell.store.folder)}, method="local", protocol="fedlog_tuned", seed=2)
     lived = []
 
-    def attempt(config: Any, store: RecordStore, *, mirror: str, **_: Any) -> str:
-        lived.append((config.protocol.lr, config.seed, mirror != "disabled"))
+    def attempt(config: Any, store: RecordStore, *, wandb_mode: str, **_: Any) -> str:
+        lived.append((config.protocol.lr, config.seed, wandb_mode != "disabled"))
         store.save(helpers.record(config, best=0.9 if config.protocol.lr == 0.003 else 0.5))
         return "done"
 

@@ -276,7 +276,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("method=fedgcn model=sage", "model=sage cannot carry method=fedgcn: choose model=gcn."),
         ("method=fedpub method.l1=nan", "method.l1=nan is out of range: give at least 0."),
         ("method=fedpub method.tau=-1", "method.tau=-1.0 is out of range"),
-        ("method=fedntd method.tau=0", "method.tau=0.0 is no temperature: give a number above 0."),
+        ("method=fedntd method.tau=0", "method.tau=0.0 is out of range: give a number above 0."),
         ("method=fedntd method.beta=-1", "method.beta=-1.0 is out of range"),
         ("method=opfgl method.keep=1.5", "method.keep=1.5 is out of range: give at most 1."),
         ("method=opfgl method.floor=2", "method.floor=2.0 is above method.ceiling=0.15: lower it."),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from itertools import product
+from unittest.mock import Mock
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from fgl_repro.config import AXES, GROUPS, compose, options, parts
+from fgl_repro.config import AXES, GROUPS, Config, compose, options, parts
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.protocol import Protocol
 
-ENVIRONMENT = tuple(map(os.environ.get, compose.ENVIRONMENT))
 NESTED = '${by_method:{fedlog:0.5,default:"${by_dataset:{cora:0.01,default:1e-3}}"}}'
 
 
@@ -23,17 +24,40 @@ def protocol(**values: object) -> DictConfig:
     return node
 
 
-def test_nothing_of_ours_has_to_be_composed_for_each_combination() -> None:
-    pairs = [(group, name) for group in GROUPS for name in ("", *options(group))]
-    assert [pair for pair in pairs if compose._part(*pair, ENVIRONMENT) is None] == []
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Options are read anew, and again once what the test has changed is as before."""
+    compose.forget()
+    yield
+    monkeypatch.undo()
+    compose.forget()
 
 
-@pytest.mark.parametrize("method", ["fedlog", "fedavg", "fedpub"])
-@pytest.mark.parametrize("protocol", options("protocol"))
-def test_together_options_say_what_omegaconf_resolves(protocol: str, method: str) -> None:
-    for dataset, clients in (("cora", 5), ("photo", None)):
-        choices = (("dataset", dataset), ("method", method), ("protocol", protocol))
-        assert compose._combined(choices, clients, ENVIRONMENT) == compose._typed(compose._root(choices, clients))
+def test_nothing_of_ours_has_to_be_composed_for_each_combination(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
+    def resolve(_: object) -> None:
+        raise AssertionError("OmegaConf has resolved a whole configuration")
+
+    monkeypatch.setattr(OmegaConf, "resolve", resolve)
+    compose.read((group, name) for group in GROUPS for name in options(group))
+    for group in GROUPS:
+        for name in options(group):
+            assert compose.unchecked(None, **{group: name}).seed == 0
+
+
+def test_together_options_say_what_omegaconf_resolves(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
+    asked = {"dataset": ("cora", "photo"), "method": ("fedlog", "fedavg", "fedpub"), "protocol": options("protocol")}
+    several = [dict(zip(asked, names, strict=True)) for names in product(*asked.values())]
+    clients = {"cora": 5, "photo": None}
+
+    def configs() -> list[Config]:
+        compose.read((group, name) for group, names in asked.items() for name in names)
+        return [compose.unchecked(clients[choices["dataset"]], **choices) for choices in several]
+
+    together = configs()
+    compose.forget()
+    monkeypatch.setattr(parts, "read", lambda node: None)  # every option is left to OmegaConf
+    for choices, one, other in zip(several, together, configs(), strict=True):
+        assert one == other, choices
 
 
 def test_a_table_of_tables_is_read_once() -> None:
@@ -54,10 +78,13 @@ def test_a_name_without_an_entry_is_told() -> None:
         parts.entry("method", "fedavg", {"fedlog": 1})
 
 
-def test_axes_are_composed_in_one_go_and_unknown_names_passed_over() -> None:
-    compose._nodes.clear()
+def test_axes_are_composed_in_one_go_and_unknown_names_passed_over(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
+    composed = Mock(wraps=compose.compose)
+    monkeypatch.setattr(compose, "compose", composed)
     compose.read((axis, name) for axis in AXES for name in (*options(axis), "no such option"))
-    assert set(compose._nodes) == {(axis, name) for axis in AXES for name in options(axis)}
+    assert composed.call_count == 1
+    compose.read((axis, name) for axis in AXES for name in options(axis))
+    assert composed.call_count == 1
 
 
 def test_another_combination_of_known_options_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

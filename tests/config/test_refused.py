@@ -94,6 +94,16 @@ def test_a_mistake_in_a_yaml_is_one_sentence_with_the_file(
     assert refused_on_the_command_line(folder, name) == told
 
 
+@pytest.mark.parametrize(
+    "text", [b"variant: \xff\n", b"variant: ${oops\n", b"note: &self [*self]\n", b"defaults: [mine]\n"]
+)
+def test_the_file_that_was_chosen_is_blamed_and_not_another_broken_one(folder: Path, text: bytes) -> None:
+    path = written(folder, "method/mine", text)
+    path.with_name("broken.yaml").write_text("variant: [a\n")
+    assert refused_by_build("method/mine").startswith(f"the method {path} cannot be ")
+    assert refused_on_the_command_line(folder, "method/mine").startswith(f"the method {path} cannot be ")
+
+
 def test_no_option_is_offered_where_a_schema_is_wanted(folder: Path) -> None:
     written(folder, "method/foo", "defaults: [_nosuch, _self_]\n")
     offered = refused_by_build("method/foo").partition("choose from ")[2].rstrip(".").split(", ")

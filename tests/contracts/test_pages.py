@@ -60,7 +60,9 @@ def test_the_scoreboard_is_a_page() -> None:
 
 def test_the_scoreboard_has_the_tables_of_which_most_printed_cells_have_run() -> None:
     board = (RESULTS / "README.md").read_text(encoding="utf-8")
-    for path in sorted(RESULTS.glob("*/*/compare_*.csv")):
+    compared = sorted(RESULTS.glob("*/*/compare_*.csv"))
+    assert compared
+    for path in compared:
         with open(path, encoding="utf-8", newline="") as file:
             ran = [line["n_seeds"] != "0" for line in csv.DictReader(file) if line["paper_mean"]]
         link = path.with_suffix(".md").relative_to(RESULTS).as_posix()

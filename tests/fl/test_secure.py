@@ -174,7 +174,7 @@ def test_what_cannot_be_masked_is_refused(vectors: torch.Tensor) -> None:
 def test_the_missing_package_is_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secure, "find_spec", lambda name: None)
     for name in ("fedavg", "opfgl"):
-        with pytest.raises(UserError, match=r"needs the package cryptography: run pip install"):
+        with pytest.raises(UserError, match=r"needs cryptography, which is not installed: pip install"):
             federate(make_config(name, "paper", **{"method.secure": True}), world, CPU)
 
 

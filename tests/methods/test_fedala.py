@@ -149,5 +149,5 @@ def test_the_mix_answers_where_the_servers_model_is_judged() -> None:
 
 
 def test_a_part_is_a_share() -> None:
-    with pytest.raises(UserError, match=r"method\.part=1\.5 must be a share"):
+    with pytest.raises(UserError, match=r"method\.part=1\.5 is out of range: give at most 1"):
         config_of_graphs("fedala", "release", **{"method.part": 1.5})

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.settings.fedlog import expand, indicator
@@ -139,3 +140,8 @@ def test_bytes_of_the_exchange(variant: str, hops: int, world: World) -> None:
     paper = {"up": {"features": first}, "down": {"features": wide}}
     assert rings[0] < rings[1]
     assert ledger["setup"] == (paper if variant == "paper" else {"down": {"features": round(64 * rings[hops - 1] / 3)}})
+
+
+def test_more_hops_than_layers_are_refused() -> None:
+    with pytest.raises(UserError, match=r"method\.hops=3 is unknown: choose 0, 1 or 2\."):
+        FedGCN(hops=3)

@@ -139,6 +139,7 @@ def test_bytes_grow_with_orders_and_classes(world: World) -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    for change in ({"keep": 1.5}, {"temperature": 0.0}, {"threshold": 1.0}, {"moments": 0}):
-        with pytest.raises(UserError):
+    for change in ({"keep": 1.5}, {"keep": -0.5}, {"temperature": 0.0}, {"threshold": 1.0}, {"moments": 0}):
+        name, value = next(iter(change.items()))
+        with pytest.raises(UserError, match=f"{name}={value} is out of range: give"):
             FedGTA(**change)

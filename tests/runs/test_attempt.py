@@ -42,7 +42,7 @@ def test_what_ran_anew_has_been_logged_for_no_table(store: RecordStore, run: Con
     record = store.load(key_of(run))
     assert record is not None
     store.save_mirror(record, {"attempt": 2, "id": "a-2", "url": None, "purposes": ["fedlog/1"]})
-    assert attempt(override(run, {"runtime.force": True}), store, mirror="disabled", execute=FAKE) == "done"
+    assert attempt(override(run, {"runtime.force": True}), store, wandb_mode="disabled", execute=FAKE) == "done"
     anew = store.load(key_of(run))
     assert anew is not None
     assert anew.wandb == {"attempt": 2, "id": "a-2", "url": None}, "no id is taken twice"

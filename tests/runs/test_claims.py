@@ -73,7 +73,7 @@ GARBAGE = {
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=list(GARBAGE))
 def test_a_claim_that_names_no_process_counts_for_a_minute(store: RecordStore, content: bytes) -> None:
     store.folder.mkdir(parents=True)
-    path = store._beside("a" * 64, "claim")
+    path = store.beside("a" * 64, "claim")
     path.write_bytes(content.replace(b"HOST", json.dumps(socket.gethostname()).encode()))
     assert store.claim("a" * 64) is None
     assert store.check() == []
@@ -96,7 +96,7 @@ def test_a_folder_in_place_of_a_claim_is_set_aside(tmp_path: Path) -> None:
 
 def test_a_claim_that_links_to_nothing_blocks_no_run_for_ever(store: RecordStore) -> None:
     store.folder.mkdir(parents=True)
-    path = store._beside("a" * 64, "claim")
+    path = store.beside("a" * 64, "claim")
     path.symlink_to("nowhere")
     assert store.claim("a" * 64) is None
     assert store.is_claimed("a" * 64)

@@ -75,7 +75,7 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
         other.save(record)
     runs = {record.key: record for record in store.all()}
     assert curves.unpack(path, other, runs) == 2
-    assert other._beside(keys[0], "curves.csv").read_text() == store._beside(keys[0], "curves.csv").read_text()
+    assert other.beside(keys[0], "curves.csv").read_text() == store.beside(keys[0], "curves.csv").read_text()
     assert curves.unpack(path, other, runs) == 0
     again = runs[keys[0]].changed(written="2026-01-01T00:00:00+00:00")
     other.save(again, {"round": [0], "validation": [0.25]})

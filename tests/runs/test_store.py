@@ -70,7 +70,7 @@ def test_damaged_curves(store: RecordStore, content: bytes, capsys: pytest.Captu
     record = some(1)[0]
     store.save(record, {name: [0.5] for name in record.metrics})
     assert store.enough(record.key, "all")
-    path = store._beside(record.key, "curves.csv")
+    path = store.beside(record.key, "curves.csv")
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"the curves .* are damaged"):
         store.curves(record.key)
@@ -85,7 +85,7 @@ def test_damaged_curves(store: RecordStore, content: bytes, capsys: pytest.Captu
 def test_a_folder_in_place_of_a_record_and_a_note_of_garbage(store: RecordStore) -> None:
     record = some(1)[0]
     store.path(record.key).mkdir(parents=True)
-    store._beside(record.key, "failed.json").write_text("[" * 100_000)
+    store.beside(record.key, "failed.json").write_text("[" * 100_000)
     assert len(store.check()) == 2
     assert store.whole(record.key) is None
     assert store.load_failed(record.key) is None

@@ -6,6 +6,7 @@ import csv
 import io
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from fgl_repro.config import digest, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
+from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, compare, needs, printing
 from fgl_repro.tables import results as tables
@@ -325,7 +327,7 @@ def test_rerun(
         ("execute", 0, "identical"),
         ("drifting", 1, "metrics.seen_graph.best.accuracy: 0.53"),
     ):
-        monkeypatch.setattr("fgl_repro.runs.rerun.rerun.__kwdefaults__", {"execute": f"support.fake_run:{execute}"})
+        monkeypatch.setattr("fgl_repro.cli.table.rerun", partial(rerun, execute=f"support.fake_run:{execute}"))
         assert call(tmp_path, "rerun", key_of(run)[:6]) == status
         assert said in capsys.readouterr().out
     changed = helpers.record(run)  # with a default in it that is not hashed

@@ -13,6 +13,7 @@ from fgl_repro.config.refused import of_yaml, unknown_option, wrong_value
 from fgl_repro.config.schema import unknown_key
 from fgl_repro.config.yamls import in_one_line
 from fgl_repro.core.errors import UserError, nearest, sentence
+from fgl_repro.core.extras import install
 
 
 def explain(error: BaseException) -> str:
@@ -61,10 +62,6 @@ def _missing(named: str, available: list[str], message: str) -> str:
         return unknown_option(group, option, names)
     where = re.match(r"In '([^']+)'", message)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
-    plugins = (
-        "; further ones come with pip install -c constraints.txt -e '.[launchers]'"
-        if group.startswith("hydra/")
-        else ""
-    )
+    plugins = f"; further ones come with {install('launchers')}" if group.startswith("hydra/") else ""
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
     return f"{group}={option} does not exist{nearest(option, names)}{inside}: {choose}{plugins}."

@@ -14,7 +14,7 @@ from omegaconf.errors import ConfigKeyError, GrammarParseError, OmegaConfBaseExc
 from yaml import YAMLError
 
 from fgl_repro.config.schema import GROUPS, Config, unknown_key
-from fgl_repro.config.yamls import conf_dir, folders, in_one_line, read_yaml
+from fgl_repro.config.yamls import CONTAINS_ITSELF, conf_dir, folders, in_one_line, read_yaml
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.core.registry import PACKAGES
@@ -118,7 +118,14 @@ def _first_schema(config: str) -> str:
 
 
 def _unreadable(error: BaseException) -> str | None:
-    """Write the sentence for the yaml file that stopped the parser, which does not always name the file."""
+    """Write the sentence for the yaml file that stopped the parser.
+
+    Where the parser does not name the file, it is the one of the user's own that cannot be read for the same reason.
+    """
+    cause = error.__cause__ or error.__context__
+    reason = in_one_line(cause if isinstance(cause, GrammarParseError) else error)
+    reason = CONTAINS_ITSELF if isinstance(error, RecursionError) else reason
+    others = []
     mark = getattr(error, "problem_mark", None) or error
     named = Path(str(getattr(mark, "name", "")))
     own = [path for folder in folders() if folder != conf_dir() for path in sorted(folder.glob("*/*.yaml"))]
@@ -126,12 +133,15 @@ def _unreadable(error: BaseException) -> str | None:
         try:
             found = read_yaml(path, path.parent.name)
         except UserError as told:
-            return str(told)
+            if path == named or reason in str(told):
+                return str(told)
+            others.append(str(told))
+            continue
         defaults = found.get("defaults") if isinstance(found, dict) else None
         if isinstance(error, RecursionError) and isinstance(defaults, list) and path.stem in defaults:
             config = f"{path.parent.name}/{path.stem}"
             return _wrong(config, f"its defaults name itself: begin them with {_first_schema(config)}")
-    return None
+    return others[0] if others else None
 
 
 def _unknown_default(config: str, missing: str) -> str:

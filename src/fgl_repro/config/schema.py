@@ -155,13 +155,25 @@ def check(config: Config) -> Config:
 
     Each option checks its own values.
     """
-    method, model, batch = config.method, config.model, config.protocol.batch
-    _of_one_unit(config)
+    _check_unit(config)
     if config.seed < 0:
         raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
+    _check_local_steps(config)
+    _check_model(config)
+    _check_parts(config)
+    if config.model.name == "fleet":
+        _check_fleet(config)
+    _check_tests(config)
+    _check_fanout(config)
+    return config
+
+
+def _check_local_steps(config: Config) -> None:
+    """Refuse batches and optimisers that the method's or the model's local steps cannot have."""
+    method, batch, together = config.method, config.protocol.batch, config.model.together
     if batch and not method.batched:
         raise UserError(f"protocol.batch is not for method={method.name}, which draws its own: leave it at 0.")
-    if 0 < (together := getattr(model, "together", 0)) < batch:
+    if 0 < together < batch:
         raise UserError(
             f"protocol.batch={batch} would be cut into batch norms of model.together={together} graphs: set "
             f"model.together={batch}, which validation and tests are then cut into as well."
@@ -171,6 +183,11 @@ def check(config: Config) -> Config:
             f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "
             "clients do not take turns with the protocol's optimiser: set protocol.moments=kept."
         )
+
+
+def _check_model(config: Config) -> None:
+    """Refuse models that the method cannot train."""
+    method, model = config.method, config.model
     if method.models and model.name not in method.models:
         raise UserError(
             f"model={model.name} cannot carry method={method.name}: choose model={' or '.join(method.models)}."
@@ -180,41 +197,57 @@ def check(config: Config) -> Config:
             f"model=fleet cannot carry method={method.name}: its clients have different architectures, "
             "whose weights no server can mix."
         )
-    probes, parts = config.setting.probes, config.partitioner
-    if config.setting.apart and parts.overlapping:
+
+
+def _check_parts(config: Config) -> None:
+    """Refuse parts that share nodes where the setting is for parts that do not."""
+    if config.setting.apart and config.partitioner.overlapping:
         raise UserError(
             f"setting={config.setting.option_name} is for clients that share no nodes, which those of "
-            f"partitioner={parts.name} do: choose another partitioner, or setting=plain."
+            f"partitioner={config.partitioner.name} do: choose another partitioner, or setting=plain."
         )
-    if model.name == "fleet" and not {"new_client", "global_graph"}.isdisjoint(probes):
+
+
+def _check_fleet(config: Config) -> None:
+    """Refuse tests that ask one client's weights about the nodes of others, which clients of a fleet cannot answer."""
+    if not {"new_client", "global_graph"}.isdisjoint(config.setting.probes):
         raise UserError("model=fleet is for what clients are tested on of their own: choose setting=plain.")
-    if model.name == "fleet" and config.protocol.judged == "crosswise":
+    if config.protocol.judged == "crosswise":
         raise UserError(
             "protocol.judged=crosswise has one client's weights answer for all, which clients of model=fleet cannot: "
             "set protocol.judged=own."
         )
+
+
+def _check_tests(config: Config) -> None:
+    """Refuse tests on what the method trains on, and a selection by tests where there are none or it trains by them."""
+    method, probes, selected_by = config.method, config.setting.probes, config.protocol.selected_by
     if method.on_whole_graph and "links" in probes:
         raise UserError(
             f"method={method.name} trains on the whole graph, with the links that setting=links holds back from "
             "clients: choose another method or setting=plain."
         )
-    if config.protocol.selected_by == "test" and probes[0] == "global_graph":
+    if selected_by == "test" and probes[0] == "global_graph":
         raise UserError(
             "protocol.selected_by=test selects the round by what clients are tested on of their own, which "
             "setting=global_graph has none of: set protocol.selected_by=validation."
         )
-    if config.protocol.selected_by == "test" and method.validates:
+    if selected_by == "test" and method.validates:
         raise UserError(
             f"protocol.selected_by=test would have method={method.name} train by looking at test nodes, as it does at "
             "those that validate: set protocol.selected_by=validation."
         )
-    if (fanout := getattr(model, "fanout", 0)) and not batch:
-        batches = "give protocol.batch a number of nodes, or " if method.batched else ""
+
+
+def _check_fanout(config: Config) -> None:
+    """Refuse a model that draws neighbours for mini-batches where there are none."""
+    fanout = config.model.fanout
+    if fanout and not config.protocol.batch:
+        batches = "give protocol.batch a number of nodes, or " if config.method.batched else ""
         raise UserError(
             f"model.fanout={fanout} is for the protocol's mini-batches, and protocol.batch=0 has none: "
             f"{batches}set model.fanout=0."
         )
-    return config
 
 
 def _for_unit(axis: str, unit: str) -> list[str]:
@@ -226,7 +259,7 @@ def _choice(axis: str, names: list[str]) -> str:
     return f"{axis}={names[0]}" if len(names) == 1 else f"{axis} from {', '.join(names)}"
 
 
-def _of_one_unit(config: Config) -> None:
+def _check_unit(config: Config) -> None:
     """Refuse options that are not for what the data set asks about, its nodes or its graphs."""
     unit = config.dataset.unit
     chosen = {axis: getattr(config, axis) for axis in ("method", "partitioner", "setting")}  # a model follows from it

@@ -24,6 +24,9 @@ GROUP = "fgl_repro.conf"
 NOISE = re.compile(r"\b(?:full_key|object_type|reference_type|sub_key): ?\S+|\b(?:object_type|reference_type)=\S+")
 """OmegaConf's notes for programmers."""
 
+CONTAINS_ITSELF = "an entry contains itself"
+"""What is wrong with a yaml that Python recurses in."""
+
 searched: list[Path] = []
 """Folders of ``--config-dir``."""
 
@@ -73,7 +76,7 @@ def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
     try:
         return OmegaConf.to_container(OmegaConf.load(path), resolve=resolve)
     except RecursionError:
-        told = "an entry contains itself"
+        told = CONTAINS_ITSELF
     except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:
         told = in_one_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
     raise UserError(f"the {kind} {path} cannot be read ({told}): mend the yaml.")

@@ -71,6 +71,22 @@ class Axis:
             if getattr(self, name) > greatest:
                 raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at most {greatest}.")
 
+    def more_than(self, bound: float, *names: str) -> None:
+        """Refuse fields not above ``bound``, and those that are no finite number, with a :class:`UserError`."""
+        for name in names:
+            if not bound < getattr(self, name) < float("inf"):
+                raise UserError(
+                    f"{self.axis}.{name}={getattr(self, name)} is out of range: give a number above {bound}."
+                )
+
+    def less_than(self, bound: float, *names: str) -> None:
+        """Refuse fields not below ``bound`` with a :class:`UserError`."""
+        for name in names:
+            if not getattr(self, name) < bound:
+                raise UserError(
+                    f"{self.axis}.{name}={getattr(self, name)} is out of range: give a number below {bound}."
+                )
+
     def one_of(self, **known: tuple[str | int, ...]) -> None:
         """Refuse fields that are none of a few words or numbers, with a :class:`UserError`."""
         for name, words in known.items():

@@ -46,6 +46,11 @@ class Graph:
         return int(self.adjacency.nnz // 2)
 
     @property
+    def targets(self) -> np.ndarray | None:
+        """The number to predict for each node, float32 ``[N]``; None where classes are predicted, as of one graph."""
+        return None
+
+    @property
     def sizes(self) -> dict[str, int]:
         """How large the graph is, by what is counted."""
         counts = {"nodes": self.num_nodes, "edges": self.num_edges}

@@ -61,8 +61,9 @@ class Method(Option, _Keeping[S]):
         units: What it can predict something about: ``node``, or whole ``graph`` where a data set has many.
         models: Models it can train, its paper's own first: ``model=auto`` takes that one; empty: any model, the GCN
             first.
-        choices: Values that hyper-parameters given by a word may take.
-        least, greatest: Bounds of hyper-parameters given by a finite number.
+        choices: Values that a hyper-parameter may take which is one of a few words or whole numbers.
+        least, greatest: Bounds of hyper-parameters given by a finite number, which may lie on them.
+        above, below: Bounds of hyper-parameters given by a finite number, which may not lie on them.
         quick: Hyper-parameters under which two rounds take no time, for smoke tests.
         batched: Whether local steps may be taken on the protocol's mini-batches.
         shares_features: Whether clients see sums of each other's features before training, by the method's design.
@@ -80,9 +81,11 @@ class Method(Option, _Keeping[S]):
     shares_features: ClassVar[bool] = False
     batched: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ()
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    choices: ClassVar[Mapping[str, tuple[str | int, ...]]] = {}
     least: ClassVar[Mapping[str, float]] = {}
     greatest: ClassVar[Mapping[str, float]] = {}
+    above: ClassVar[Mapping[str, float]] = {}
+    below: ClassVar[Mapping[str, float]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
 
     fleets: ClassVar[bool] = False
@@ -103,12 +106,16 @@ class Method(Option, _Keeping[S]):
         return not self.own_optimisers
 
     def check(self) -> None:
-        """Refuse other variants than ``variants``, other words than ``choices``, and numbers out of their bounds."""
+        """Refuse other variants than ``variants``, other values than ``choices``, and numbers out of their bounds."""
         self.one_of(variant=self.variants, **self.choices)
         for name, least in self.least.items():
             self.at_least(least, name)
         for name, greatest in self.greatest.items():
             self.at_most(greatest, name)
+        for name, bound in self.above.items():
+            self.more_than(bound, name)
+        for name, bound in self.below.items():
+            self.less_than(bound, name)
 
     @classmethod
     def can_hide_uploads(cls) -> bool:

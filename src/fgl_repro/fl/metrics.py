@@ -160,7 +160,7 @@ def measure(probe: Probe, predicted: np.ndarray) -> Measured:
         predicted: Class predicted for each of ``probe.rows``, int64 ``[R]``; or the number, float ``[R]``.
     """
     graph, rows = probe.graph, probe.rows
-    labels, owner, targets = graph.labels[rows], graph.owner[rows], getattr(graph.base, "targets", None)
+    labels, owner, targets = graph.labels[rows], graph.owner[rows], graph.base.targets
     by_class = targets is None
     hit = (predicted == labels if targets is None else np.abs(predicted - targets[graph.node[rows]])).astype(float)
     counts = np.bincount(owner, minlength=graph.num_clients)

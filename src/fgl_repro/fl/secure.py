@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.extras import missing
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.phase import Phase, Turn
 
@@ -144,9 +145,7 @@ class Session:
 
     def __init__(self, clients: int) -> None:
         if find_spec("cryptography") is None:
-            raise UserError(
-                "method.secure=true needs the package cryptography: run pip install -c constraints.txt -e '.[secure]'"
-            )
+            raise missing("cryptography", "secure", "method.secure=true")
         if clients < FEWEST_CLIENTS:
             raise UserError(
                 f"method.secure=true needs {FEWEST_CLIENTS} clients, not {clients}: of two, each knows from the sum "

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.batches import Batch
@@ -84,6 +83,8 @@ class FedALA(FedAvg[State]):
     name: ClassVar[str] = "fedala"
     display: ClassVar[str] = "FedALA"
     least: ClassVar[dict[str, float]] = {"tensors": 0, "rate": 0, "spread": 0, "window": 1, "most": 1}
+    greatest: ClassVar[dict[str, float]] = {"part": 1}
+    above: ClassVar[dict[str, float]] = {"part": 0}
     quick: ClassVar[dict[str, Any]] = {"most": 3}
 
     tensors: int = 2
@@ -92,11 +93,6 @@ class FedALA(FedAvg[State]):
     spread: float = 0.1
     window: int = 10
     most: int = 100
-
-    def check(self) -> None:
-        super().check()
-        if not 0 < self.part <= 1:
-            raise UserError(f"method.part={self.part} must be a share of the training units, above 0 and at most 1.")
 
     def state(self, clients: Clients) -> State:
         upper = list(clients.params)[-self.tensors :]

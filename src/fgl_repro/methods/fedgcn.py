@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import induced
@@ -120,15 +119,11 @@ class FedGCN(FedAvg[None]):
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     shares_features: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = ("gcn",)
+    choices: ClassVar[dict[str, tuple[int, ...]]] = {"hops": (0, 1, 2)}
     uniform: ClassVar[tuple[str, ...]] = variants
 
     variant: str = "paper"
     hops: int = 2
-
-    def check(self) -> None:
-        super().check()
-        if self.hops not in (0, 1, 2):
-            raise UserError(f"method.hops={self.hops} is not defined for fedgcn: choose 0, 1 or 2.")
 
     def inputs(self, own: Inputs) -> Inputs:
         if self.hops == 0:

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import functional as F
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message, Weights
@@ -91,7 +90,10 @@ class FedGTA(FedAvg[State]):
     display: ClassVar[str] = "FedGTA"
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper", "openfgl")
-    least: ClassVar[dict[str, float]] = {"steps": 1, "moments": 1, "threshold": -1}
+    least: ClassVar[dict[str, float]] = {"steps": 1, "moments": 1, "keep": 0, "threshold": -1}
+    greatest: ClassVar[dict[str, float]] = {"keep": 1}
+    above: ClassVar[dict[str, float]] = {"temperature": 0}
+    below: ClassVar[dict[str, float]] = {"threshold": 1}
 
     variant: str = "release"
     steps: int = 5
@@ -100,11 +102,6 @@ class FedGTA(FedAvg[State]):
     moments: int = 10
     central: bool = True
     threshold: float = 0.5
-
-    def check(self) -> None:
-        super().check()
-        if not (0 <= self.keep <= 1 and 0 < self.temperature < float("inf") and self.threshold < 1):
-            raise UserError("method.keep must lie in [0, 1], method.temperature above 0, method.threshold below 1.")
 
     def state(self, clients: Clients) -> State:
         graph, device = clients.world.graph, clients.device

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import functional as F
 from fgl_repro.core.lazy import torch
 from fgl_repro.methods.fedavg import FedAvg
@@ -40,15 +39,11 @@ class FedNTD(FedAvg[None]):
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
     least: ClassVar[dict[str, float]] = {"beta": 0}
+    above: ClassVar[dict[str, float]] = {"tau": 0}
 
     variant: str = "paper"
     beta: float = 1.0
     tau: float = 1.0
-
-    def check(self) -> None:
-        super().check()
-        if not 0 < self.tau < float("inf"):
-            raise UserError(f"method.tau={self.tau} is no temperature: give a number above 0.")
 
     def objective(self, clients: Clients, state: None, round: int) -> Loss:
         teacher = clients.teacher()

@@ -46,6 +46,8 @@ else:
 
 PRECISION = 1e-9
 """What is left of the power series when it is cut."""
+LEAST_TELEPORT = 1e-4
+"""As low as ``teleport`` may be, for the power series has about 21 / teleport terms."""
 
 
 @dataclass
@@ -61,7 +63,7 @@ class ReNode(FedAvg["Tensor"]):
     variants: ClassVar[tuple[str, ...]] = ("fedavg", "local")
     uniform: ClassVar[tuple[str, ...]] = ()
     batched: ClassVar[bool] = False
-    least: ClassVar[dict[str, float]] = {"teleport": 1e-4, "lowest": 0, "scale": 0}
+    least: ClassVar[dict[str, float]] = {"teleport": LEAST_TELEPORT, "lowest": 0, "scale": 0}
     greatest: ClassVar[dict[str, float]] = {"teleport": 1}
 
     variant: str = "fedavg"

@@ -35,14 +35,14 @@ def attempt(
     *,
     report: Report | None = None,
     slot: int = 0,
-    mirror: str = "disabled",
+    wandb_mode: str = "disabled",
     execute: str = EXECUTE,
 ) -> Ending:
     """Compute and record one run, unless it is recorded or somebody else is at it.
 
     Args:
         slot: Number of this worker, for spreading runs over GPUs.
-        mirror: Mode of W&B while the run goes on; a record can be pushed later, too.
+        wandb_mode: Mode of W&B while the run goes on; a record can be pushed later, too.
         execute: ``module:function`` that computes, from the config, ``report`` and ``slot``, a record and curves.
 
     Returns:
@@ -66,7 +66,7 @@ def attempt(
         try:
             how = config.logger
             logged: dict[str, Any] = {"project": how.project, "entity": how.entity, "system": how.system}
-            with Live(note, mode=mirror, tags=[config.protocol.name], **logged) as logger:
+            with Live(note, mode=wandb_mode, tags=[config.protocol.name], **logged) as logger:
 
                 def tell(phase: str, number: int, total: int, values: dict[str, float]) -> None:
                     if report is not None:

@@ -41,9 +41,9 @@ def obtain(
     found = None if is_missing(config, store) else store.whole(key)
     if found is not None:
         return found, False
-    mirror = config.logger.mode if live else "disabled"
+    wandb_mode = config.logger.mode if live else "disabled"
     with RunProgress(brief(science(config)), config.runtime.progress) as bar:
-        ending = attempt(config, store, report=bar.report, slot=slot, mirror=mirror, execute=execute)
+        ending = attempt(config, store, report=bar.report, slot=slot, wandb_mode=wandb_mode, execute=execute)
     record = None if ending == "busy" else store.load(key)
     if record is None:
         raise BusyError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")

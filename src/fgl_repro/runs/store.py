@@ -84,9 +84,10 @@ class RecordStore:
 
     def path(self, key: str) -> Path:
         """Tell where the record of ``key`` is or would be."""
-        return self._beside(key, "json")
+        return self.beside(key, "json")
 
-    def _beside(self, key: str, suffix: str) -> Path:
+    def beside(self, key: str, suffix: str) -> Path:
+        """Tell where what lies beside the record of ``key`` is or would be, as ``curves.csv`` or ``claim``."""
         return self.folder / f"{key[:PREFIX]}.{suffix}"
 
     def load(self, key: str) -> Record | None:
@@ -112,13 +113,13 @@ class RecordStore:
         try:
             self.curves(key)
         except UserError as error:
-            _warned(error, self._beside(key, "curves.csv"))
+            _warned(error, self.beside(key, "curves.csv"))
         return found
 
     def load_failed(self, key: str) -> Note | None:
         """Load why the last attempt at ``key`` did not finish, or None; a damaged note is as good as none."""
         with suppress(UserError, FileNotFoundError):
-            return _read(self._beside(key, "failed.json"), Note)
+            return _read(self.beside(key, "failed.json"), Note)
         return None
 
     def save(self, record: Record, curves: CurveValues | None = None) -> Path:
@@ -127,10 +128,10 @@ class RecordStore:
         Where the run had been done before, a kill between the two files leaves new curves beside the old record.
         """
         if curves:
-            write_atomic(self._beside(record.key, "curves.csv"), _curves_text(curves))
+            write_atomic(self.beside(record.key, "curves.csv"), _curves_text(curves))
         path = self.path(record.key)
         write_atomic(path, json.dumps(record.as_json(), indent=1) + "\n")
-        self._beside(record.key, "failed.json").unlink(missing_ok=True)
+        self.beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
     def save_mirror(self, record: Record, mirror: Mapping[str, Any]) -> None:
@@ -145,13 +146,13 @@ class RecordStore:
 
     def save_failed(self, note: Note) -> Path:
         """Note a run that failed, ran out of memory or diverged (its status), and why; returns the note's file."""
-        path = self._beside(note.key, "failed.json")
+        path = self.beside(note.key, "failed.json")
         write_atomic(path, json.dumps(note.as_json(), indent=1) + "\n")
         return path
 
     def curves(self, key: str) -> dict[str, list[float | None]]:
         """Read the columns of the curves file; empty when there is none, UserError if it is damaged."""
-        path = self._beside(key, "curves.csv")
+        path = self.beside(key, "curves.csv")
         return read_curves(path) if path.exists() else {}
 
     def enough(self, key: str, curves: str = "validation") -> bool:
@@ -231,16 +232,16 @@ class RecordStore:
         if not self._tidied:
             remove_leftovers(self.folder, ".*.tmp")
             self._tidied = True
-        return claims.take(self._beside(key, "claim"))
+        return claims.take(self.beside(key, "claim"))
 
     def is_claimed(self, key: str) -> bool:
         """Tell whether a living process computes ``key``."""
-        path = self._beside(key, "claim")
+        path = self.beside(key, "claim")
         return os.path.lexists(path) and not claims.is_stale(path)
 
     def forget_claim(self, key: str, pid: int) -> None:
         """Remove the claim of our own dead worker ``pid``."""
-        claims.Claim(self._beside(key, "claim"), pid).release()
+        claims.Claim(self.beside(key, "claim"), pid).release()
 
 
 def _curves_text(curves: CurveValues) -> str:

@@ -55,21 +55,21 @@ _refused: set[str] = set()
 log = logging.getLogger(__name__)
 
 
-def run_args(record: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, Any]:
+def run_args(note: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, Any]:
     """Make the keyword arguments of ``wandb.init`` that say which run it is.
 
     The id ends in the attempt because W&B never lets the id of a deleted run be used again.
     """
-    config = record.config
-    row, key = row_of(config), record.key
+    config = note.config
+    row, key = row_of(config), note.key
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
     own = [*tags, method, row, dataset, world]
     return {
-        "group": record.cell[:12],
+        "group": note.cell[:12],
         "name": mirror_name(config, key),
         "id": f"{key[:12]}-{attempt}",
         "tags": list(dict.fromkeys(str(tag)[:64] for tag in own if tag)),
-        "config": {**config, "row": row, "record_key": key, "cell": record.cell, **provenance(record)},
+        "config": {**config, "row": row, "record_key": key, "cell": note.cell, **provenance(note)},
     }
 
 
@@ -78,9 +78,9 @@ def out_of_reach() -> bool:
     return "online" in _refused
 
 
-def provenance(record: Note) -> dict[str, Any]:
-    """Collect data, partition, world, versions and code of a run, as far as the record knows them."""
-    found = {name: getattr(record, name) for name in _PROVENANCE if hasattr(record, name)}
+def provenance(note: Note) -> dict[str, Any]:
+    """Collect data, partition, world, versions and code of a run, as far as its note, or its record, knows them."""
+    found = {name: getattr(note, name) for name in _PROVENANCE if hasattr(note, name)}
     plain: dict[str, Any] = json.loads(json.dumps(found))  # W&B shows anything else as one blob
     return plain
 
@@ -122,7 +122,7 @@ class Live:
     counts as successful only if a record with status ``ok`` arrived.
 
     Args:
-        record: The note with which the run begins, with ``wandb`` of an earlier attempt if there was one.
+        note: With which the run begins, with ``wandb`` of an earlier attempt if there was one.
         mode: ``offline``, ``online`` or ``disabled``. ``online`` falls back to ``offline`` when W&B cannot be reached.
         entity: W&B user or team; default: the user's own.
         dir: Folder in which W&B makes its folder ``wandb``; default ``WANDB_DIR``, else the working directory.
@@ -133,7 +133,7 @@ class Live:
 
     def __init__(
         self,
-        record: Note,
+        note: Note,
         *,
         mode: str = "offline",
         project: str = "fgl_repro",
@@ -144,12 +144,12 @@ class Live:
         system: bool = False,
     ) -> None:
         self._system = system
-        self._mode, self._dir, self._before = mode, _folder(dir), record.wandb
+        self._mode, self._dir, self._before = mode, _folder(dir), note.wandb
         self._run: Any = None
         self._ok = False
-        self._attempt = 0 if mode == "disabled" else _next_attempt(record.key[:12], self._dir, record.wandb)
+        self._attempt = 0 if mode == "disabled" else _next_attempt(note.key[:12], self._dir, note.wandb)
         about = {"project": project, "entity": entity, "job_type": job_type}
-        self._args = about | run_args(record, self._attempt, tags=tags)
+        self._args = about | run_args(note, self._attempt, tags=tags)
 
     @property
     def info(self) -> dict[str, Any]:

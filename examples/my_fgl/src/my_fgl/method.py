@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.methods.fedavg import FedAvg
 
@@ -27,14 +26,11 @@ class FedTrim(FedAvg[None]):
     name: ClassVar[str] = "fedtrim"
     display: ClassVar[str] = "FedTrim"
     variants: ClassVar[tuple[str, ...]] = ("paper",)
+    least: ClassVar[dict[str, float]] = {"trim": 0}
+    below: ClassVar[dict[str, float]] = {"trim": 0.5}
 
     variant: str = "paper"
     trim: float = 0.1
-
-    def check(self) -> None:
-        super().check()
-        if not 0 <= self.trim < 0.5:
-            raise UserError(f"method.trim={self.trim} must lie in [0, 0.5).")
 
     def aggregate(self, clients: Clients, state: None, upload: Message) -> Message:
         """The trimmed mean of each weight ``[K, ...]``, a row per client."""

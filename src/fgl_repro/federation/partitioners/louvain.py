@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import ClassVar
@@ -42,6 +43,20 @@ def _communities(graph: Graph, seed: int, resolution: float) -> list[np.ndarray]
     return sorted(arrays, key=lambda nodes: (-len(nodes), int(nodes[0])))
 
 
+def communities_seed(seed: int) -> int:
+    """Return the seed of the stream ``louvain``, cut to the 32 bits that networkx takes."""
+    return stream_seed("louvain", seed) % 2**32
+
+
+def numbered(held: Iterable[Iterable[np.ndarray]], num_nodes: int) -> np.ndarray:
+    """Return for each node the place in ``held`` of the pieces that it is in, int64 ``[N]``; every node is in one."""
+    place = np.empty(num_nodes, dtype=np.int64)
+    for number, pieces in enumerate(held):
+        for nodes in pieces:
+            place[nodes] = number
+    return place
+
+
 @dataclass
 class Louvain(Partitioner):
     """FedSage's packing of communities into M owners of about equal size.
@@ -67,11 +82,8 @@ class Louvain(Partitioner):
         source = f"Louvain (networkx {version('networkx')}), pieces of at most N/M - {delta}, packed"
         if parts == 1:
             return np.zeros(graph.num_nodes, dtype=np.int64), source
-        part = np.empty(graph.num_nodes, dtype=np.int64)
-        found = communities(graph, stream_seed("louvain", seed) % 2**32)
-        for owner, pieces in enumerate(packed(cut(found, size - delta), parts, size, delta)):
-            for nodes in pieces:
-                part[nodes] = owner
+        found = communities(graph, communities_seed(seed))
+        part = numbered(packed(cut(found, size - delta), parts, size, delta), graph.num_nodes)
         return repaired(part, graph.labels, parts), f"{source}, {SMALLEST_CLASS} nodes of each class"
 
 
@@ -91,7 +103,7 @@ class LouvainMerged(Partitioner):
         Raises:
             UserError: There are fewer communities than ``parts``.
         """
-        found = communities(graph, seed)
+        found = communities(graph, seed)  # not of the stream: with another seed recorded runs would have other clients
         if len(found) < parts:
             raise UserError(
                 f"{graph.name} has {len(found)} Louvain communities, too few for {parts} parts; "

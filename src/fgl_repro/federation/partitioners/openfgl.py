@@ -8,10 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fgl_repro.core.streams import stream_seed
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner
-from fgl_repro.federation.partitioners.louvain import communities
+from fgl_repro.federation.partitioners.louvain import communities, communities_seed, numbered
 from fgl_repro.federation.partitioners.opfgl import grouped
 from fgl_repro.federation.partitioners.random import Dirichlet
 
@@ -47,9 +46,8 @@ class LouvainPlus(Partitioner):
         Raises:
             UserError: There are fewer communities than clients.
         """
-        pack = np.empty(graph.num_nodes, dtype=np.int64)
-        for number, nodes in enumerate(communities(graph, stream_seed("louvain", seed) % 2**32, self.resolution)):
-            pack[nodes] = number
+        found = communities(graph, communities_seed(seed), self.resolution)
+        pack = numbered(([nodes] for nodes in found), graph.num_nodes)
         mend = "raise partitioner.resolution, or lower partitioner.clients"
         return grouped(graph, pack, parts, seed, mend), f"Louvain of networkx {version('networkx')}, grouped by classes"
 

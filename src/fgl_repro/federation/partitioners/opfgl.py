@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.streams import numpy_rng, stream_seed
+from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.partitioners import Partitioner, louvain
-from fgl_repro.federation.partitioners.louvain import communities
+from fgl_repro.federation.partitioners.louvain import communities, communities_seed, numbered
 from fgl_repro.federation.partitioners.metis import Metis
 
 STORED = files("fgl_repro.federation.partitioners") / "stored"
@@ -112,12 +112,8 @@ class OpfglLouvain(Grouped):
                 f"{graph.name} has {graph.num_nodes} nodes, too few for {PACKS} packs of more than {DELTA}: "
                 "take another partitioner."
             )
-        found = communities(graph, stream_seed("louvain", seed) % 2**32)
-        pack = np.empty(graph.num_nodes, dtype=np.int64)
-        for owner, pieces in enumerate(packed(chopped(found, quota - DELTA), quota)):
-            for nodes in pieces:
-                pack[nodes] = owner
-        return pack
+        found = communities(graph, communities_seed(seed))
+        return numbered(packed(chopped(found, quota - DELTA), quota), graph.num_nodes)
 
 
 @dataclass

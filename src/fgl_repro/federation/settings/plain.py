@@ -35,7 +35,7 @@ class Plain(NoNewNodes):
         Raises:
             UserError: As any setting's, or ``by_class`` is asked for where numbers are predicted.
         """
-        if self.by_class and getattr(graph, "targets", None) is not None:
+        if self.by_class and graph.targets is not None:
             raise UserError(
                 f"setting.by_class=true is for classes, and of {graph.name} numbers are predicted: set it to false."
             )

@@ -50,8 +50,7 @@ class CoBoost(Dense):
     display: ClassVar[str] = "Co-Boost"
     variants: ClassVar[tuple[str, ...]] = ("paper", "release")
     least: ClassVar[dict[str, float]] = {**Dense.least, **dict.fromkeys(("hardness", "move", "weight_step"), 0)}
-
-    temperatures: ClassVar[tuple[str, ...]] = ("temperature", "temperature_adversarial")
+    above: ClassVar[dict[str, float]] = {**Dense.above, "temperature_adversarial": 0}
 
     temperature: float = 4.0
     weight_decay: float = 1e-4

@@ -30,7 +30,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy
 from fgl_repro.methods.generated.method import DistilledOnGenerated, Distiller
 
@@ -59,7 +58,8 @@ class Dense(DistilledOnGenerated[Distiller]):
         **DistilledOnGenerated.least,
         **dict.fromkeys(("weight_decay", "known", "adversarial", "beta"), 0),
     }
-    temperatures: ClassVar[tuple[str, ...]] = ("temperature",)
+    above: ClassVar[dict[str, float]] = {"temperature": 0}
+    below: ClassVar[dict[str, float]] = {"beta": 1}
     quick: ClassVar[dict[str, Any]] = {"nodes": 16, "epochs": 3, "generator_steps": 2}
 
     epochs: int = 20
@@ -74,14 +74,6 @@ class Dense(DistilledOnGenerated[Distiller]):
     renewed: bool = True
     bounded: bool = True
     student: str = "mean"
-
-    def check(self) -> None:
-        super().check()
-        for name in self.temperatures:
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UserError(f"method.{name}={getattr(self, name)} is no temperature: give a number above 0.")
-        if self.beta >= 1:
-            raise UserError(f"method.beta={self.beta} is out of range: give a number below 1.")
 
     def state(self, clients: Clients) -> Distiller:
         self.check_nodes(clients)

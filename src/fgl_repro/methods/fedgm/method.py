@@ -99,11 +99,11 @@ class FedGM(Phased[State]):
     models: ClassVar[tuple[str, ...]] = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign")
     least: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("iterations", "links"), 1),
-        "rate": 1e-6,
         **dict.fromkeys(("lr_features", "lr_links", "lr_server", "weight_decay"), 0),
         "epochs": 2,
     }
     greatest: ClassVar[dict[str, float]] = {"rate": 1}
+    above: ClassVar[dict[str, float]] = {"rate": 0}
     quick: ClassVar[dict[str, Any]] = {"iterations": 2, "epochs": 4, "links": 4}
     validates: ClassVar[bool] = True
 

@@ -112,6 +112,13 @@ class FedSagePlus(FedAvg[State]):
     uniform: ClassVar[tuple[str, ...]] = variants
     federated: ClassVar[bool] = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"parents": ("sample", "all")}
+    least: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("num_pred", "nodes", "encoder", "latent", "fgen_inner", "fgen_outer"), 1),
+        **dict.fromkeys(("warmup", "generator_epochs", "generator_lr", "generator_decay", "generator_dropout"), 0),
+        **dict.fromkeys(("alpha", "a", "b", "c"), 0),
+    }
+    above: ClassVar[dict[str, float]] = {"hidden": 0}
+    below: ClassVar[dict[str, float]] = {"generator_dropout": 1}
     quick: ClassVar[dict[str, Any]] = {
         "hidden": 0.2,
         "generator_epochs": 2,
@@ -142,15 +149,13 @@ class FedSagePlus(FedAvg[State]):
 
     def check(self) -> None:
         super().check()
-        most, where = (0.9, "") if self.as_paper else (0.2, " by the release, which keeps 20 % of the nodes for it")
-        if not 0 < self.hidden <= most:
+        if self.as_paper:
+            self.at_most(0.9, "hidden")
+        elif self.hidden > 0.2:
             raise UserError(
-                f"method.hidden={self.hidden} cannot be hidden{where}: choose a share above 0, up to {most}."
+                f"method.hidden={self.hidden} is more than the release can hide, which keeps 20 % of the nodes for it: "
+                "give at most 0.2."
             )
-        self.at_least(1, "num_pred", "nodes", "encoder", "latent", "fgen_inner", "fgen_outer")
-        self.at_least(0, "warmup", "generator_epochs", "generator_lr", "generator_decay", "alpha", "a", "b", "c")
-        if not 0 <= self.generator_dropout < 1:
-            raise UserError(f"method.generator_dropout={self.generator_dropout} must lie in [0, 1).")
 
     @property
     def epochs_at_home(self) -> int:

@@ -22,7 +22,7 @@ small graphs, and it predicts those: no variant for node classification.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.lazy import lazy
@@ -60,9 +60,8 @@ class FedStar(FedAvg[None]):
     encoding: str = added("both")
 
     def start(self, model: Model, seed: int) -> Start:
-        sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
         own, total = self.network != "gin", self.network == "own"
-        network = networks.TwoChannels(**sizes, own=own, total=total, encoding=self.encoding)
+        network = networks.TwoChannels(**vars(model), own=own, total=total, encoding=self.encoding)
         return Start(network, network.init(torch_rng("init", seed)))
 
     def publish(self, clients: Clients, state: None) -> Message:

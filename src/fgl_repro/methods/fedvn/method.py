@@ -40,7 +40,7 @@ digit of its initial weights moves a run by about what a seed is worth (``script
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from fgl_repro.core.lazy import lazy, torch
@@ -110,7 +110,8 @@ class FedVN(FedAvg[State]):
         "width": ("variant", "hidden", "features"),
         "local": ("variant", "batch", "all"),
     }
-    least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0, "tau": 1e-6}
+    least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0}
+    above: ClassVar[dict[str, float]] = {"tau": 0}
     quick: ClassVar[dict[str, Any]] = {"nodes": 3}
 
     variant: str = "release"
@@ -129,9 +130,10 @@ class FedVN(FedAvg[State]):
         return WAYS[self.variant][name] if chosen == "variant" else chosen
 
     def start(self, model: Model, seed: int) -> Start:
-        sizes = {f.name: getattr(model, f.name) for f in fields(model)}  # type: ignore[arg-type]
         inside, raw = self.way("message") == "inside", self.way("width") == "features"
-        network = networks.VirtualGIN(**sizes, virtual=self.nodes, inside=inside, raw=raw, generated=self.generator)
+        network = networks.VirtualGIN(
+            **vars(model), virtual=self.nodes, inside=inside, raw=raw, generated=self.generator
+        )
         rng = torch_rng("init", seed)
         return Start(network, network.init(rng), network.init_generator(rng))
 

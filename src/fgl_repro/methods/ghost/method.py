@@ -87,10 +87,9 @@ class Ghost(Phased[None]):
         **dict.fromkeys(("lr_generator", "lr_server", "weight_decay", "dropout", "distributed", "aligned"), 0),
         **dict.fromkeys(("structure", "retention"), 0),
     }
+    below: ClassVar[dict[str, float]] = {"dropout": 1}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"couplings": ("proximal", "conditional")}
     quick: ClassVar[dict[str, Any]] = {"steps": 2, "graphs": 1}
-
-    greatest: ClassVar[dict[str, float]] = {"dropout": 0.99}
 
     variant: str = "release"
     steps: int = 100

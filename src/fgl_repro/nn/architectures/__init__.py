@@ -25,6 +25,7 @@ class Architecture(Option):
         unit: What it predicts something about, a ``node`` or a ``graph``.
         hidden: Width H of the first hidden layer.
         dropout: Share of hidden values that training drops.
+        fanout, test_fanout, together: As in ``sage`` and ``gin``, which have them as fields; 0 for all others.
     """
 
     axis: ClassVar[str] = "model"
@@ -32,6 +33,7 @@ class Architecture(Option):
     revision: ClassVar[int] = 0
     network: ClassVar[str]
     fixed: ClassVar[Mapping[str, Any]] = {}
+    fanout = test_fanout = together = 0  # without annotations: a ClassVar could be no field of a subclass
 
     hidden: int = 128
     dropout: float = 0.5

@@ -85,9 +85,13 @@ class Sgc(Architecture):
         """The weight that each power of the adjacency has in the average, from power 0 on."""
         return (*[0.0] * self.steps, 1.0)
 
+    def details(self) -> dict[str, Any]:
+        """Return what the network is told beside its widths and dropout."""
+        return {"weights": self.weights, "maps": self.maps}
+
     def build(self, num_features: int, num_classes: int) -> Model:
-        own = {"weights": self.weights, "maps": self.maps, "relu": getattr(self, "relu", True)}
-        model: Model = resolve_name(self.network)(num_features, num_classes, self.hidden, self.dropout, **own)
+        network = resolve_name(self.network)
+        model: Model = network(num_features, num_classes, self.hidden, self.dropout, **self.details())
         return model
 
 
@@ -131,6 +135,9 @@ class Appnp(Ssgc):
     def weights(self) -> tuple[float, ...]:
         go = 1 - self.teleport
         return (*(self.teleport * go**k for k in range(self.steps)), go**self.steps)
+
+    def details(self) -> dict[str, Any]:
+        return {**super().details(), "relu": self.relu}
 
 
 @dataclass
@@ -187,7 +194,7 @@ class Fleet(Architecture):
         except ValidationError as error:
             raise UserError(f"model.models has '{text}', whose values no {name} takes ({error}): mend it.") from None
         for field_name in ("fanout", "test_fanout"):
-            if getattr(built, field_name, 0):
+            if getattr(built, field_name):
                 raise UserError(
                     f"model.models has '{text}', and clients of a fleet look at all neighbours: leave {field_name} out."
                 )
@@ -283,8 +290,8 @@ class Auto(Architecture):
 
     hidden: int | None = None  # type: ignore[assignment]
     dropout: float | None = None  # type: ignore[assignment]
-    fanout: int | None = None
-    test_fanout: int | None = None
+    fanout: int | None = None  # type: ignore[assignment]
+    test_fanout: int | None = None  # type: ignore[assignment]
 
     def check(self) -> None:
         """Refuse nothing before it is known which model this becomes."""

@@ -280,7 +280,7 @@ def test_the_guides_example_is_a_data_set(tmp_path: Path) -> None:
     (code,) = [block for block in blocks if "GraphDataset" in block]
     found: dict[str, Any] = {}
     exec(code, found)
-    graphs = found["Rings"]().load(tmp_path)
+    graphs = found["Hoops"]().load(tmp_path)
     assert graphs.sizes == {"graphs": 120, "nodes": 1437, "edges": 1377, "features": 1, "classes": 2}
     assert np.bincount(graphs.environment).tolist() == [60, 60]
     assert np.bincount(graphs.labels).tolist() == [60, 60]

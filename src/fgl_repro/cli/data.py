@@ -192,18 +192,23 @@ def _check(name: str, options: argparse.Namespace) -> int:
         print(f"OK {name}: checksum of {path}")
     for path in unknown:
         print(f"-- {name}: unknown checksum of {path}; its contents are compared instead")
-    if not good and not unknown:
+    if name in NAMES and not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
     published = facts(name).fingerprint.get(dataset.form) if name in NAMES else None
-    anew = dataset.build(cache).fingerprint if unknown else None
+    anew = dataset.build(cache).fingerprint if unknown or name not in NAMES else None
     expected = published or anew or graph.fingerprint
+    if graph.fingerprint != expected and name not in NAMES:
+        raise UserError(
+            f"{name} ({dataset.form}): runs are given the cached graph {graph.fingerprint[:12]}..., and what `raw` or "
+            f"`graphs` returns now is {expected[:12]}...: raise revision in its class, so that it is another data set"
+        )
     if graph.fingerprint != expected:
         raise UserError(
             f"{name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
     if name not in NAMES:
-        print(f"-- {name}: a data set of your own, which is compared with what it was when it was first loaded")
+        print(f"-- {name}: a data set of your own; its class gives the graph that is cached")
     elif published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
     print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}{_rebuilt(name)}")

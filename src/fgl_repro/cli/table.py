@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=help)
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
-    run.add_argument("--fresh", action="store_true", help="do runs that are published, too, and not only missing ones")
+    run.add_argument("--fresh", action="store_true", help="do runs that are published, too; those recorded here stay")
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
     test = add_table("test", _test, help)
@@ -290,7 +290,8 @@ def _compare(args: argparse.Namespace) -> int:
         told = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
             told = _files(artifact.write(made, args.out / made.place))
-        print("\n" * bool(number) + (made.content.body if made.content.grid else made.page).rstrip())
+        brief = made.content.grid and wanted.is_whole  # its cells stand in the file
+        print("\n" * bool(number) + (made.content.body if brief else made.page).rstrip())
         print(f"\n{told}")
     print(sources.of_requests(requests, archive))
     sources.warn(requests, archive)

@@ -58,7 +58,11 @@ def options(axis: str) -> dict[str, type[Any]]:
         if told := _fault(item):
             raise UserError(f"the installed {axis} {point.name} ({point.value}) {told}: see docs/adding.md.")
         if found.setdefault(item.name, item) is not item:
-            raise UserError(f"the installed {axis} {point.name} ({point.value}) takes the name {item.name}: rename it.")
+            holder = found[item.name].__module__
+            raise UserError(
+                f"the installed {axis} {point.name} ({point.value}) takes the name {item.name}, which {holder} has: "
+                "rename one of them."
+            )
     return found
 
 

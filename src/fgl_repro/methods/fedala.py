@@ -15,6 +15,8 @@ Variants: as FedAvg's, uniform mean (release) or by training nodes (paper; its c
 Known differences from its code (PFLlib's too): learning ends after ``most`` epochs, theirs when it has converged. Their
 classifier's tensors are the last linear map's, weight and bias, as here, but for the GAT, whose last two are the scores
 of its attention (``tensors=4`` are those of its last layer).
+Their list of units is shuffled once; units here are in ascending order, so that where a client mixes environments
+(``partitioner.mixed``) a contiguous part lacks graphs of the first or the last of them.
 FedVN, in whose Table 1 it stands, gives none of these numbers; those of the code's defaults stand here.
 """
 

@@ -50,7 +50,7 @@ def lines(file: str) -> tuple[dict[str, str], ...]:
     """
     path = Path(__file__).resolve().parent / "reference" / file
     if not path.is_file():
-        raise UserError(f"there are no printed numbers at {path}: correct 'reference' in conf/table.")
+        raise UserError(f"there are no printed numbers at {path}: correct 'reference' in the table's yaml.")
     with open(path, encoding="utf-8", newline="") as text:
         return tuple(csv.DictReader(text))
 

@@ -121,11 +121,17 @@ class FedLoG(Method[State]):
     batch: Training nodes of a local step.
     alpha: Mix the branches by ``degree``, or ``half`` and half.
     generalize: Whether clients learn from global nodes at all.
-    share, weighting: Branch whose learnable nodes are shared, and whether in proportion to r or to its inverse.
-    noise, permute: Disturbances of the reported r.
-    scale_step, scale_above: Step of gamma and the accuracy above which it grows.
-    warmup, patience: Epochs of the warm-up at most, and epochs without progress after which it ends.
-    generator_epochs, generator_lr, generator_draws: Pretraining of prompt generators, N random encoders an epoch.
+    share: Branch whose learnable nodes are shared.
+    weighting: Whether they are averaged in proportion to the clients' class shares r (``rate``) or to 1 / r.
+    noise: Std of noise on the reported r, as a multiple of each share.
+    permute: Whether a client exchanges its r among common and among rare classes before it reports them.
+    scale_step: Step of gamma, by which a class's features are scaled.
+    scale_above: Share of classes recognised above which gamma grows.
+    warmup: Epochs of the warm-up at most.
+    patience: Epochs without progress after which the warm-up ends.
+    generator_epochs: Epochs in which prompt generators are trained before round 0.
+    generator_lr: Their learning rate.
+    generator_draws: Random encoders N that they are trained with in an epoch.
     """
 
     name: ClassVar[str] = "fedlog"

@@ -35,7 +35,8 @@ as drawn there, so that a test graph has other batch mates (as with every method
 protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph have no graphs around
 them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its
 readme gives for Motif/Basis; the paper searches them for each data set and prints none. On Motif/Basis the last
-digit of its initial weights moves a run by about what a seed is worth (``scripts/last_digit.py``; one seed tried).
+digit of its initial weights moves a run with ``local=all`` by about what a seed is worth (``scripts/last_digit.py``, of
+one seed).
 """
 
 from __future__ import annotations

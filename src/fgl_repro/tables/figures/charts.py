@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow, which is faint on white; marks differ too, for print without colour.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F", "#882255")
+# Okabe and Ito's palette without its yellow, which is faint on white, and some darker colours; marks differ too, for
+# print without colour.
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"),
+    *("#000000", "#7F7F7F", "#882255", "#999933", "#5E3C99"),
+)
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)), (0, (5, 1, 1, 1)))
+
+CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
 Point = tuple[float, float, float]
 """x, mean, std; accuracies in percent, errors as they are."""
@@ -27,8 +33,9 @@ Point = tuple[float, float, float]
 
 def style(number: int) -> tuple[str, str, object]:
     """Choose colour, mark and dash of the nth series; once colours come again, they do with other marks and dashes."""
-    shifted = number + number // len(PALETTE)
-    return PALETTE[number % len(PALETTE)], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
+    again, color = divmod(number, len(PALETTE))
+    shifted = color + again
+    return PALETTE[color], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
 
 
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
@@ -70,6 +77,11 @@ def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool 
     chart.grid(axis="y", color="0.9", lw=0.8)
     chart.set_axisbelow(True)
     chart.spines[["top", "right"]].set_visible(False)
+
+
+def far_apart(heights: Sequence[float]) -> bool:
+    """Tell whether accuracies in percent need the whole axis to be told apart."""
+    return max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
 
 
 def axis(kind: Metric) -> str:

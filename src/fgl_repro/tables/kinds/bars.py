@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TELLS_ERRORS = True
 
 SPREAD = 0.6  # of the distance between two probes, shared by the variants
-CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
 Series = tuple[str, list[tuple[Panel, Row]]]
 """A label, and what stands at x = 0, 1, ..."""
@@ -85,7 +84,7 @@ def draw(
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
         drawn[at, number] = [(x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found if s is not None]
     heights = [mean for points in drawn.values() for _, mean, _ in points]
-    whole = not kind.error and max(heights, default=100.0) - min(heights, default=0.0) > CLOSE
+    whole = not kind.error and charts.far_apart(heights)
     ylabel = charts.axis(kind) + table.dagger(table.selection)
     for chart, at in zip(row, places, strict=True):
         for number, (label, _) in enumerate(series):

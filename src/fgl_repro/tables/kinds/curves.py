@@ -120,8 +120,10 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
 
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     """Draw a line of charts for each data set and client count, probes across."""
-    places = spec.places
+    places, drawn = spec.places, [(quantity(spec, cell.panel), line) for cell, line in found.items()]
     figure.set_size_inches(max(0.8 + 3.2 * len(spec.panels), 7.2), 0.9 + 3.1 * len(places))
+    heights = [kind.scale * value.mean for kind, line in drawn for value in line.points]
+    whole = not any(kind.error for kind, _ in drawn) and charts.far_apart(heights)
     grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
     for line, (dataset, clients) in zip(grid, places, strict=True):
         for chart, panel in zip(line, spec.panels, strict=True):
@@ -132,5 +134,5 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
                 points = [(n, value.mean, value.std or 0.0) for n, value in enumerate(shown, 1)]
                 charts.band(chart, points, number, row.label, marks=False)
             left = f"{place(dataset, clients)}\n{charts.axis(kind)}" if chart is line[0] else ""
-            charts.tidy(chart, "round", left, panel.title, whole=not kind.error)
+            charts.tidy(chart, "round", left, panel.title, whole=whole)
     charts.legend(figure)

@@ -105,6 +105,26 @@ def test_virtual_nodes_are_those_of_a_direct_model(inside: bool) -> None:
         torch.testing.assert_close(found[k], expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("molecules", [False, True], ids=["", "molecules"])
+@pytest.mark.parametrize("inside", [True, False], ids=["release", "paper"])
+def test_virtual_nodes_are_normed_over_so_many_graphs_together(inside: bool, molecules: bool) -> None:
+    """Predictions of a client's later graphs do not hang on its earlier ones where they are in different batches."""
+    base = worlds.graph_set(8, molecules=molecules)
+    union = UnionGraph.induced(base, [np.arange(8), np.arange(8, 16)])
+    widths = {"fields": (4, 3), "bonds": (5, 6, 2)} if molecules else {}
+    net = VirtualGIN(7 if molecules else 5, 3, hidden=4, together=3, virtual=3, inside=inside, **widths)
+    rng = torch.Generator().manual_seed(3)
+    params = {
+        name: value + 0.5 * torch.randn(value.shape, generator=rng)
+        for name, value in stack(net.init(rng) | net.init_generator(rng), 2).items()
+    }
+    found = net(params, net.view(Views(CPU), union, np.arange(16)))
+    last = net(params, net.view(Views(CPU), union, np.array([3, 4, 5])))
+    torch.testing.assert_close(found[0, 3:6], last[0])
+    alone = net(params, net.view(Views(CPU), union, np.array([4, 5])))
+    assert not torch.allclose(found[0, 4:6], alone[0])
+
+
 def insides(base: GraphSet, graphs: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Features, links and the number of its graph of every node inside some graphs."""
     nodes = np.concatenate([np.arange(base.ptr[g], base.ptr[g + 1]) for g in graphs])

@@ -67,7 +67,7 @@ def test_what_is_added_and_never_ran_is_said(shell: Path, capsys: pytest.Capture
     for command in ("show", "test", "latex", "compare"):
         assert cli.main([command, *add]) == 0
         out, err = capsys.readouterr()
-        todo = f"'fgl-table run {whole}' does what is missing"
+        todo = f"'fgl-table run {whole} {' '.join(CORNER)}' does what is missing"
         assert err == f"fgl-table: what is added to fedlog/1 has no runs yet: {todo}.\n"
     assert f"A part of it; fgl-table compare {whole} writes the whole." in out
     assert cli.main(["run", *add, "--seeds", "0"]) == 0

@@ -266,6 +266,16 @@ def words_of(wanted: Request) -> str:
     return shlex.join(words) + "".join(f" {flag}" for flag in _further())
 
 
+def part_words(wanted: Request) -> str:
+    """Write the same and what narrows it to the part, rows apart, whose additions are said."""
+    words = [words_of(wanted)]
+    for axis in ("datasets", "clients", "seeds"):
+        kept = getattr(wanted.part, axis)
+        if kept != getattr(wanted.spec, axis):
+            words.append(f"--{axis} {','.join(map(str, kept))}")
+    return " ".join(words)
+
+
 def _further() -> list[str]:
     """Write the folders of yamls that are searched, too, as flags."""
     return [f"--config-dir {shlex.quote(str(folder))}" for folder in searched]

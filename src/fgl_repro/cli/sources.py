@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from fgl_repro.cli.request import Pair, words_of
+from fgl_repro.cli.request import Pair, part_words
 from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
@@ -42,7 +42,7 @@ def warn(requests: Iterable[Request], archive: Archive) -> None:
             continue
         runs = needs.needed(wanted.to_run, wanted.protocol, archive)
         if wanted.part.added_rows and not any(map(archive.load, runs)):
-            todo = f"'fgl-table run {words_of(wanted)}' does what is missing"
+            todo = f"'fgl-table run {part_words(wanted)}' does what is missing"
             print(f"fgl-table: what is added to {wanted.spec.name} has no runs yet: {todo}.", file=sys.stderr)
         records = {key: record for key in runs if (record := archive.load(key)) is not None and archive.is_local(key)}
         former |= {key for key, record in records.items() if edited(record, runs[key])}

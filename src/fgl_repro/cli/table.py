@@ -290,8 +290,11 @@ def _compare(args: argparse.Namespace) -> int:
         told = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
             told = _files(artifact.write(made, args.out / made.place))
-        brief = made.content.grid and wanted.is_whole  # its cells stand in the file
-        print("\n" * bool(number) + (made.content.body if brief else made.page).rstrip())
+        text = made.content.body if made.content.grid else made.page
+        if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
+            cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")
+            text = "\n\n".join([text, "".join(cells[1:])])
+        print("\n" * bool(number) + text.rstrip())
         print(f"\n{told}")
     print(sources.of_requests(requests, archive))
     sources.warn(requests, archive)

@@ -79,13 +79,14 @@ def draw(
     figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
     row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
     drawn, kind = {}, table.spec.metric_of(series[0][1][0][0])
+    named = {table.spec.metric_of(panel).title for _, line in series for panel, _ in line}
     for at, (number, (_, line)) in product(places, enumerate(series)):
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
         drawn[at, number] = [(x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found if s is not None]
     heights = [mean for points in drawn.values() for _, mean, _ in points]
     whole = not kind.error and charts.far_apart(heights)
-    ylabel = charts.axis(kind) + table.dagger(table.selection)
+    ylabel = (charts.axis(kind) if len(named) == 1 else "percent") + table.dagger(table.selection)
     for chart, at in zip(row, places, strict=True):
         for number, (label, _) in enumerate(series):
             mark(chart, drawn[at, number], number, label)

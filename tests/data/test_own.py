@@ -6,6 +6,7 @@ import errno
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.datasets import FakeDataset
 
+from fgl_repro.cli import data as cli
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import options
 from fgl_repro.core.schema import how
@@ -81,6 +83,26 @@ def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     path.unlink()
     with pytest.raises(UserError, match=r"own \(raw\) has fingerprint .*: if it was changed on purpose"):
         own.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"), [(False, "its class still gives the cached graph"), (True, "cannot be built")]
+)
+def test_a_check_builds_a_data_set_of_ones_own_anew(
+    raised: bool, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_dataset", lambda name, features: Own("raw"))
+    monkeypatch.setattr(Own, "given", pyg([0, 1], [(0, 1)]))
+    Own("raw").load(tmp_path)
+    if raised:
+        monkeypatch.setattr(Own, "raw", lambda self, cache: np.load(tmp_path / "absent.npz"))
+    assert cli._check("own", SimpleNamespace(cache=tmp_path, features=None)) == 0
+    assert told in capsys.readouterr().out
+    monkeypatch.undo()
+    monkeypatch.setattr(cli, "_dataset", lambda name, features: Own("raw"))
+    monkeypatch.setattr(Own, "given", pyg([1, 0], [(0, 1)]))
+    with pytest.raises(UserError, match=r"own \(raw\): runs are given the cached graph .* raise revision in its class"):
+        cli._check("own", SimpleNamespace(cache=tmp_path, features=None))
 
 
 def test_a_cached_graph_is_good_where_the_cache_cannot_be_written(

@@ -39,3 +39,18 @@ def test_similarities_are_means_over_seeds_beside_the_printed_one(tmp_path: Path
     assert "Printed of class 0, clients 1 and 4: 0.20; here 0.55 ± 0.05 [2 of 5] (FedAvg" in made.page
     assert "1 runs do not tell of embeddings" in made.page
     assert (made.content.done, made.content.wanted) == (0, len(made.content.rows))
+
+
+def test_losses_of_the_released_codes_logs_stand_beside_ours_as_they_are(tmp_path: Path) -> None:
+    store, spec = RecordStore(tmp_path / "records"), load("fedvn/logs_loss")
+    cell = Cell(spec.panels[0], spec.rows[0], "motif_basis", 5)
+    for seed in range(5):
+        losses = [1.1 - 0.001 * n + 0.01 * seed for n in range(100)]
+        run = helpers.record(spec.config(cell, "fedvn", seed))
+        store.save(run, {"validation": [0.5] * 100, "loss/seen_graph": losses})
+    made = artifact.make(spec, "fedvn", store)
+    found = {row["round"]: row for row in made.content.rows}
+    assert [row["printed"] for row in made.content.rows] == ["1.102", "1.085", "1.072", "1.037", "1.006", "0.981"]
+    assert float(found[100]["loss/seen_graph"]) == pytest.approx(1.1 - 0.099 + 0.02)
+    assert "| FedAvg | 1.120 ± 0.014 |" in made.page.replace("  ", " ")
+    assert "Verdicts on 6 comparisons with the released code" in made.page

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.cli import MISTAKE, Parser, completion, exit_status
-from fgl_repro.core.errors import UserError, sentence
+from fgl_repro.core.errors import UserError, first_line, sentence
 from fgl_repro.core.files import cache_folder
 from fgl_repro.data import FEATURES, NAMES, facts
 from fgl_repro.data.catalog import UNKNOWN, rebuilt
@@ -195,12 +195,19 @@ def _check(name: str, options: argparse.Namespace) -> int:
     if name in NAMES and not good and not unknown:
         print(f"-- {name}: no raw files at hand, only the cached graph")
     published = facts(name).fingerprint.get(dataset.form) if name in NAMES else None
-    anew = dataset.build(cache).fingerprint if unknown or name not in NAMES else None
+    anew = dataset.build(cache).fingerprint if unknown else None
+    if name not in NAMES:
+        try:
+            anew = dataset.build(cache).fingerprint
+        except OSError as error:
+            print(f"-- {name}: cannot be built here ({first_line(error)}): the cached graph is that of the first load")
+            return 0
     expected = published or anew or graph.fingerprint
     if graph.fingerprint != expected and name not in NAMES:
         raise UserError(
             f"{name} ({dataset.form}): runs are given the cached graph {graph.fingerprint[:12]}..., and what `raw` or "
-            f"`graphs` returns now is {expected[:12]}...: raise revision in its class, so that it is another data set"
+            f"`graphs` gives now is {expected[:12]}...: raise revision in its class, so that it is another data set, "
+            "or let it give the same each time"
         )
     if graph.fingerprint != expected:
         raise UserError(
@@ -208,7 +215,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
     if name not in NAMES:
-        print(f"-- {name}: a data set of your own; its class gives the graph that is cached")
+        print(f"-- {name}: not in the catalogue; its class still gives the cached graph")
     elif published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
     print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}{_rebuilt(name)}")

@@ -68,8 +68,8 @@ class FedAvg(Method[S]):
         super().check()
         if self.secure and not self.can_hide_uploads():
             raise UserError(
-                f"method.secure=true is for a mean of whole models, which {self.name} does not take: drop it, or "
-                f"choose method from {that_can_hide_uploads()}."
+                "method.secure=true is for a server that takes one mean of whole models and clients that keep no state "
+                f"beside them, which {self.name} has not: drop it, or choose method from {that_can_hide_uploads()}."
             )
 
     def state(self, clients: Clients) -> S:

@@ -46,6 +46,7 @@ else:
 
 PRECISION = 1e-9
 """What is left of the power series when it is cut."""
+
 LEAST_TELEPORT = 1e-4
 """As low as ``teleport`` may be, for the power series has about 21 / teleport terms."""
 

@@ -53,11 +53,12 @@ def shown(pair: Pair) -> Evidence:
     return evidence(theirs, ours, 0, chance=-math.inf, least=max(LEAST, 100 * ROUNDING * step))
 
 
-def compared(content: Content, pairs: Sequence[Pair]) -> Content:
+def compared(content: Content, pairs: Sequence[Pair], beside: str = "print") -> Content:
     """Add verdicts to the content's rows, and a sentence on them below its body; all are decided together.
 
     Args:
         pairs: One for each row, in the order of rows.
+        beside: What the numbers beside ours are called, where they are not a paper's.
     """
     found = [shown(pair) for pair in pairs]
     decided = verdicts(found)
@@ -68,12 +69,12 @@ def compared(content: Content, pairs: Sequence[Pair]) -> Content:
     ]
     rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, told, strict=True)]
     words = sentence(
-        [(pair, verdict) for pair, verdict in zip(pairs, decided, strict=True) if pair.printed is not None]
+        [(pair, verdict) for pair, verdict in zip(pairs, decided, strict=True) if pair.printed is not None], beside
     )
     return replace(content, rows=rows, body="\n\n".join(filter(None, (content.body, words))))
 
 
-def sentence(told: Sequence[tuple[Pair, str]]) -> str:
+def sentence(told: Sequence[tuple[Pair, str]], beside: str) -> str:
     """Say how many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
     by = {verdict: [pair.name for pair, own in told if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):
@@ -83,4 +84,4 @@ def sentence(told: Sequence[tuple[Pair, str]]) -> str:
     every = len(by[DIFFERS]) == sum(map(len, by.values())) > 1
     names = "all that can be told" if every else "; ".join(by[DIFFERS])
     which = f" {DIFFERS.capitalize()}: {names}." if by[DIFFERS] else ""
-    return f"Verdicts on {len(told)} comparisons with print: {', '.join(many)}.{which}"
+    return f"Verdicts on {len(told)} comparisons with {beside}: {', '.join(many)}.{which}"

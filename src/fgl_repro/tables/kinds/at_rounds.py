@@ -1,7 +1,8 @@
 """Accuracy, or another curve, at given rounds beside the printed one (FED-PUB's Table 6).
 
 Test accuracies, for looking at: nothing is chosen by them. ``options``: ``rounds``, counted from 1; ``reference``, the
-printed numbers; ``beside``, what those are called, ``paper`` unless said; ``curve`` and ``label`` as in ``curves``.
+printed numbers; ``beside``, what stands above those, and ``verdicts``, with whom ours are compared; ``curve`` and
+``label`` as in ``curves``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
     heads = ["", *(head for number in rounds for head in (f"round {number}", beside))]
     content = common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
-    return printed_pairs.compared(content, pairs)
+    return printed_pairs.compared(content, pairs, str(spec.options.get("verdicts", "print")))
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:

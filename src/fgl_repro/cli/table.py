@@ -96,7 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=help)
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
-    run.add_argument("--fresh", action="store_true", help="do runs that are published, too; those recorded here stay")
+    help = "do runs that are published, too, and those recorded here before the files of their options changed"
+    run.add_argument("--fresh", action="store_true", help=help)
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
     test = add_table("test", _test, help)
@@ -176,6 +177,8 @@ def _run(args: argparse.Namespace) -> int:
         args.records, args.results, args.out = (Path(folder) / name for name in ("records", "results", "tables"))
         status = _fill(args, corners)
     print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
+    if args.add:
+        print("Only what is added was run and ranked: leave out --fast to rank it among the table's other rows.")
     return status
 
 
@@ -188,7 +191,11 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in needs.candidate_runs(wanted.to_run, wanted.protocol)]
     known = folders.store if args.fresh else folders.archive(paper, lenient=True)
-    candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
+    candidates = [
+        config
+        for config in candidates
+        if not tuning.diverged(key_of(config), known) or (args.fresh and request.of_former_text(config, folders.store))
+    ]
     if candidates:
         ok = run_all(request.to_do(candidates, args, paper), args.jobs, folders.store, launcher).ok
         known = folders.store if args.fresh else folders.archive(paper, lenient=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import linregress
 
 from fgl_repro.core.errors import UserError
@@ -190,6 +191,12 @@ def test_a_figure_of_costs_is_drawn(store: RecordStore, tmp_path: Path) -> None:
     made = artifact.make(spec, "opfgl", store)
     assert {path.name for path in artifact.write(made, tmp_path)} == {"figure_4.csv", "figure_4.png", "figure_4.svg"}
     assert [row["value"] for row in made.content.rows if row["name"] == "O-pFGL"] == ["0.120000", "0.000000"]
+    figure = Figure()
+    assert made.content.draw is not None
+    made.content.draw(figure)
+    *others, last = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert last == "O-pFGL (release): down 0", "a logarithmic axis has no place for it"
+    assert others == [row.label for row in spec.rows[:-1]], "of what has not run nothing is said"
 
 
 def test_pages_say_whose_models_were_fine_tuned(tmp_path: Path) -> None:

@@ -36,6 +36,19 @@ def test_a_line_with_its_band_shares_an_entry_of_the_legend():
     assert {48.0, 52.0, 56.0, 64.0} <= set(band["y"])
 
 
+def test_a_line_breaks_where_nothing_ran_and_its_band_too():
+    def draw(figure: Figure):
+        places = [(0, 50.0, 1.0), (1, 51.0, 1.0), drawings.gap(2), (3, 53.0, 1.0), (4, 54.0, 1.0)]
+        drawings.band(figure.subplots(), places, 0, "FedAvg")
+
+    found, _ = traces(draw)
+    (line,) = (trace for trace in found if "fill" not in trace)
+    bands = [trace for trace in found if "fill" in trace]
+    assert line["y"] == [50.0, 51.0, None, 53.0, 54.0], "Plotly joins nothing across what is missing"
+    assert [(min(band["x"]), max(band["x"])) for band in bands] == [(0, 1), (3, 4)]
+    assert sum(trace["showlegend"] for trace in found) == 1
+
+
 def test_error_bars_keep_their_two_ends():
     def draw(figure: Figure):
         drawings.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5)], 0, "Local")

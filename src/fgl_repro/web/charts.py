@@ -90,7 +90,8 @@ def _traces(chart: Axes) -> Iterator[Trace]:
             continue
         colour = _colour(found.get_facecolor()[0]) if len(found.get_facecolor()) else ""
         if isinstance(found, PolyCollection):
-            yield _band(found.get_paths()[0].vertices, colour, label_of.get(_opaque(colour), ""))
+            for path in found.get_paths():  # several where a line breaks
+                yield _band(path.vertices, colour, label_of.get(_opaque(colour), ""))
         elif isinstance(found, PathCollection):
             yield _dots(found, colour)
 

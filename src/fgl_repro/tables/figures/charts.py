@@ -31,7 +31,7 @@ DASHES = (
 CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
 Point = tuple[float, float, float]
-"""x, mean, std; accuracies in percent, errors as they are."""
+"""x, mean, std; accuracies in percent, errors as they are. A mean is NaN where there is none, see :func:`gap`."""
 
 
 def style(number: int) -> tuple[str, str, object]:
@@ -41,13 +41,27 @@ def style(number: int) -> tuple[str, str, object]:
     return PALETTE[color], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
 
 
+def gap(x: float) -> Point:
+    """Make a point at which nothing ran, so that a line breaks there."""
+    return x, math.nan, math.nan
+
+
+def _known(points: Sequence[Point]) -> list[Point]:
+    return [each for each in points if not math.isnan(each[1])]
+
+
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
-    """Draw means as a line with a band of one std that ends at 0; without a point nothing, nor a word in the legend."""
-    if points:
+    """Draw means as a line with a band of one std that ends at 0, both broken where a point has no mean.
+
+    Without any mean nothing is drawn, nor is there a word in the legend.
+    """
+    if _known(points):
         color, mark, dash = style(number)
         x, mean, std = (list(values) for values in zip(*points, strict=True))
         chart.plot(x, mean, color=color, ls=dash, marker=mark if marks else None, ms=4.5, lw=1.8, label=label)
-        low, high = ([max(m + sign * s, 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+        low, high = (
+            [m if math.isnan(m) else max(m + sign * s, 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1)
+        )
         chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
 
 
@@ -58,9 +72,9 @@ def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
 
 def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: float = -math.inf) -> None:
     """Draw means with error bars of one std, ending at ``floor``; without a point nothing, nor a word in the legend."""
-    if points:
+    if known := _known(points):
         color, mark, _ = style(number)
-        x, mean, std = (list(values) for values in zip(*points, strict=True))
+        x, mean, std = (list(values) for values in zip(*known, strict=True))
         bars = [[min(m - floor, s) for m, s in zip(mean, std, strict=True)], std]
         chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
@@ -83,8 +84,10 @@ def draw(
     for at, (number, (_, line)) in product(places, enumerate(series)):
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
-        drawn[at, number] = [(x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found if s is not None]
-    heights = [mean for points in drawn.values() for _, mean, _ in points]
+        drawn[at, number] = [
+            charts.gap(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
+        ]
+    heights = [mean for points in drawn.values() for _, mean, _ in points if not math.isnan(mean)]
     whole = not kind.error and charts.far_apart(heights)
     ylabel = (charts.axis(kind) if len(named) == 1 else "percent") + table.dagger(table.selection)
     for chart, at in zip(row, places, strict=True):

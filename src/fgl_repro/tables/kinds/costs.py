@@ -78,16 +78,23 @@ def _server(record: Record) -> float | None:
 
 
 def draw(figure: Figure, spec: TableSpec, drawn: Drawn) -> None:
-    """Draw a chart a place: rows across, a mark a quantity, on a logarithmic axis."""
+    """Draw a chart a place: rows across, a mark a quantity, on a logarithmic axis.
+
+    What is 0 has no place there; it is said beside the row's name.
+    """
     figure.set_size_inches(2.0 + 5.2 * len(spec.places), 4.6)
     line = figure.subplots(1, len(spec.places), squeeze=False)[0]
     units = " or ".join(dict.fromkeys(UNITS[quantity] for quantity in drawn))
     for number, (chart, at) in enumerate(zip(line, spec.places, strict=True)):
+        named = [row.label for row in spec.rows]
         for series, (quantity, lines) in enumerate(drawn.items()):
             found = [(x, own[number]) for x, (_, own) in enumerate(lines)]
             points = [(x, own.mean, own.std or 0.0) for x, own in found if own is not None and own.mean > 0]
             charts.dots(chart, points, series, quantity)
+            for x in (x for x, own in found if own is not None and own.mean == 0):
+                named[x] += f"{',' if named[x] != spec.rows[x].label else ':'} {quantity} 0"
         charts.tidy(chart, "", units, place(*at), whole=False)
         chart.set_yscale("log")
-        chart.set_xticks(range(len(spec.rows)), [row.label for row in spec.rows], rotation=60, ha="right")
+        chart.set_xticks(range(len(named)), named, rotation=60, ha="right")
+        chart.set_xlim(-0.5, len(named) - 0.5)
     charts.legend(figure)

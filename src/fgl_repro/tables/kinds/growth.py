@@ -152,9 +152,11 @@ def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[s
     for charts_of_one, quantity in zip(every, quantities, strict=True):
         for chart, (axis, letter) in zip(charts_of_one, letters.items(), strict=True):
             for number, line in enumerate(rows_by_line(spec)):
-                found = grown[quantity, line.id, axis].points
-                if all(s.mean > 0 for _, s in found):  # what is 0 somewhere has no place on a logarithmic axis
-                    charts.band(chart, [(x, s.mean, s.std or 0.0) for x, s in found], number, line.label)
+                found = dict(grown[quantity, line.id, axis].points)
+                if all(s.mean > 0 for s in found.values()):  # what is 0 somewhere has no place on a logarithmic axis
+                    every_x = [(x, found.get(x)) for x in sorted(map(float, spec.sweep[axis]))]
+                    points = [(x, s.mean, s.std or 0.0) if s else charts.gap(x) for x, s in every_x]
+                    charts.band(chart, points, number, line.label)
             unit = f"{quantity}, {costs.UNITS[quantity]}" if chart is charts_of_one[0] else ""
             charts.tidy(chart, f"{letter}, {axis.rpartition('.')[2]}", unit, "", whole=False)
             chart.set_xscale("log")

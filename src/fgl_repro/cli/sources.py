@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from fgl_repro.cli.request import Pair, part_words
 from fgl_repro.runs.provenance import edited, mixed_graphs
+from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
 from fgl_repro.tables import needs
@@ -15,8 +16,7 @@ from fgl_repro.tables.request import Request
 
 def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
     """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
-    keys = {key for part in parts for key in needs.needed(*part, archive)}
-    found = [record for key in keys if (record := archive.load(key)) is not None]
+    found = _records(parts, archive)
     local = sum(archive.is_local(record.key) for record in found)
     lines = [f"Numbers rest on {local} runs recorded here and {len(found) - local} published ones."]
     if on_gpu := sum(record.on_gpu for record in found):
@@ -24,6 +24,18 @@ def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
     if other := sum(map(has_other_parts, found)):
         lines.append(f"{other} of them have parts that were computed, as no published ones are stored for their graph.")
     return " ".join(filter(None, [*lines, mixed_graphs(found)]))
+
+
+def warn_of_graphs(parts: Iterable[Pair], archive: Archive) -> None:
+    """Say on stderr where tables' runs were made on different graphs, for commands that print numbers and no more."""
+    if mixed := mixed_graphs(_records(parts, archive)):
+        print(f"fgl-table: {mixed}", file=sys.stderr)
+
+
+def _records(parts: Iterable[Pair], archive: Archive) -> list[Record]:
+    """Load the runs that tables' numbers rest on, tuning candidates among them."""
+    keys = {key for part in parts for key in needs.needed(*part, archive)}
+    return [record for key in keys if (record := archive.load(key)) is not None]
 
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:

@@ -237,6 +237,7 @@ def _show(args: argparse.Namespace) -> int:
     made = artifact.make(wanted.part, wanted.protocol, archive)
     sources.warn([wanted], archive)
     if args.csv:
+        sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
         print(printing.csv_text(made.content.rows), end="")
         return 0
     print(made.screen)
@@ -249,8 +250,11 @@ def _test(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
     sources.warn([wanted], archive)
-    rest = sources.numbers_rest_on([(found.spec, found.protocol)], archive)
-    print(paired.csv_of(found) if args.csv else f"{paired.page(found)}\n\n{rest}\n", end="")
+    if args.csv:
+        sources.warn_of_graphs([(found.spec, found.protocol)], archive)
+        print(paired.csv_of(found), end="")
+        return 0
+    print(f"{paired.page(found)}\n\n{sources.numbers_rest_on([(found.spec, found.protocol)], archive)}")
     return 0
 
 
@@ -258,6 +262,7 @@ def _latex(args: argparse.Namespace) -> int:
     wanted = request.one(args)
     archive = request.folders_of(args).archive(wanted.spec.paper)
     sources.warn([wanted], archive)
+    sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
+from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.tables import artifact, needs, results
 from fgl_repro.tables.swept import added_lines
 
@@ -30,6 +32,8 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    if mixed := mixed_graphs(recorded):
+        print(f"fgl-table: {mixed}", file=sys.stderr)
     options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
     purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
     taken = before = 0

@@ -30,7 +30,7 @@ from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, tune
-from fgl_repro.runs.provenance import edited
+from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -43,6 +43,9 @@ REFUSALS = (UserError, HydraException, OmegaConfBaseException, OSError)
 
 _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
+
+_found: list[Record] = []
+"""What the jobs of this process have recorded, or found recorded; those of a parallel launcher have others."""
 
 
 def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
@@ -92,7 +95,8 @@ def _hydra_main(cfg: DictConfig) -> float:
         config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
         live = not multirun or config.logger.live_in_sweeps
-        return tuning.validation_accuracy(job(config, live, slot, hydra_config.overrides.task))
+        _found.append(job(config, live, slot, hydra_config.overrides.task))
+        return tuning.validation_accuracy(_found[-1])
     except BrokenPipeError:  # Hydra lets pass what is no Exception
         raise SystemExit(UNREAD) from None
     except REFUSALS as error:
@@ -151,6 +155,7 @@ def _main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
     logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
+    _found.clear()
     try:
         flags = _flags(sys.argv[1:])
         words = [word for word in sys.argv[1:] if word not in flags.overrides]
@@ -177,4 +182,6 @@ def _main() -> int:
         if told is None or _full_traceback:
             raise
         _complain(told)
+    if mixed := mixed_graphs(_found):
+        print(f"fgl-train: {mixed}", file=sys.stderr)
     return MISTAKE if _failed else 0

@@ -22,7 +22,7 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.parts import parts
 from fgl_repro.data.sources import motif, sst2
 
-WORDS = sst2.Words
+WORDS = sst2.WordVectors
 
 # Graphs of each environment under seed 123, their mean nodes and directed edges, and the first classes of train.
 MOTIFS = {

@@ -20,7 +20,7 @@ from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedsageplus.mending import MendedGraph, distances
 from fgl_repro.nn import view as view_module
-from fgl_repro.nn.models.sage import SAGE, SageHalves
+from fgl_repro.nn.models.sage import SAGE, SAGEHalves
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.sampling import Neighbours
 from fgl_repro.nn.view import Views
@@ -54,7 +54,7 @@ def thinned(graph: Graph) -> Graph:
     return replace(graph, adjacency=type(graph.adjacency)((dense + dense.T).astype(np.float32)))
 
 
-@pytest.mark.parametrize("architecture", [SAGE, SageHalves])
+@pytest.mark.parametrize("architecture", [SAGE, SAGEHalves])
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
 def test_every_neighbour_drawn_equally_often_is_full_sage(
     toy_graph: Graph, architecture: type[SAGE], sparse_below: float, monkeypatch: pytest.MonkeyPatch
@@ -88,7 +88,7 @@ def test_every_neighbour_drawn_equally_often_is_full_sage(
 def test_halves_are_stellargraphs_layers(toy_graph: Graph) -> None:
     """Both layers written out: concatenated halves, ReLU between, length 1, dense."""
     graph = UnionGraph.induced(toy_graph, [np.arange(120)])
-    model = SageHalves(toy_graph.num_features, toy_graph.num_classes, 8, 0.0)
+    model = SAGEHalves(toy_graph.num_features, toy_graph.num_classes, 8, 0.0)
     single = model.init(torch.Generator().manual_seed(1))
     single = {name: value + 0.1 for name, value in single.items()}
     a = torch.from_numpy(toy_graph.adjacency.toarray())
@@ -247,7 +247,7 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
     """Clients ask a model for its fan-out, not for its class."""
 
     class Foreign:
-        def __init__(self, model: SageHalves) -> None:
+        def __init__(self, model: SAGEHalves) -> None:
             self.model = model
 
         def __getattr__(self, name: str) -> Any:
@@ -258,7 +258,7 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
 
     config = run_of(**{"model.test_fanout": 5})
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    assert isinstance(model, SageHalves)
+    assert isinstance(model, SAGEHalves)
     both = [Clients(config.method, m, world, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
     first, second = (clients.logits(next(clients.steps(1))) for clients in both)
     assert torch.equal(first, second)

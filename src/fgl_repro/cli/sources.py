@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from fgl_repro.cli.request import Pair, part_words
+from fgl_repro.cli.request import TableAndProtocol, part_words
 from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
@@ -13,7 +13,7 @@ from fgl_repro.tables import needs
 from fgl_repro.tables.request import Request
 
 
-def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
+def numbers_rest_on(parts: Iterable[TableAndProtocol], archive: Archive) -> str:
     """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
     keys = {key for part in parts for key in needs.needed(*part, archive)}
     found = [record for key in keys if (record := archive.load(key)) is not None]

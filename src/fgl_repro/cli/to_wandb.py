@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
+from fgl_repro.runs.progress import Watched
 from fgl_repro.tables import artifact, needs, results
 from fgl_repro.tables.swept import added_lines
-
-Watched = Callable[[list[Any]], Iterable[Any]]
 
 
 def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:

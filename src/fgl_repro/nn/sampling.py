@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn import view as views_of
-from fgl_repro.nn.models.sage import Drawn, DrawnMean, SageView
+from fgl_repro.nn.models.sage import DrawnInputs, DrawnMean, SageView
 from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.nn.view import Padded
 
@@ -77,7 +77,7 @@ class Neighbours:
         root = np.arange(outer.clients)[:, None] * inner + np.arange(outer.width)
         degree = self.degree[nodes].astype(np.float32)
         return SageView(
-            dense=Drawn(self.features, self._tensor(own), self._tensor(around)),
+            dense=DrawnInputs(self.features, self._tensor(own), self._tensor(around)),
             sparse=None,
             inner=None,
             outer=DrawnMean(self._tensor((degree > 0).astype(np.float32)).unsqueeze(2), fan),

@@ -41,7 +41,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnAgreement:
     """One data set and client count of a panel, over the methods that both sides have: of each its first row that ran.
 
     Attributes:
@@ -92,7 +92,7 @@ def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
     return changed
 
 
-def columns(table: Grid, selection: str) -> list[Column]:
+def columns(table: Grid, selection: str) -> list[ColumnAgreement]:
     """Measure the rank agreement of each column."""
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
@@ -104,7 +104,7 @@ def columns(table: Grid, selection: str) -> list[Column]:
             if theirs and ours and difference(theirs, ours).old_rule in COUNTED:
                 pairs.setdefault(row.name, (merit(theirs.mean), merit(ours.mean)))
         both = list(pairs.values())
-        out.append(Column(panel, dataset, clients, len(both), tau(both), same_winner(both)))
+        out.append(ColumnAgreement(panel, dataset, clients, len(both), tau(both), same_winner(both)))
     return out
 
 

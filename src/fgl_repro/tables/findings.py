@@ -51,8 +51,8 @@ from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
-from fgl_repro.tables.paired import Comparison, Line
-from fgl_repro.tables.published import SHORT, Published, Words, all_published, lines_of
+from fgl_repro.tables.paired import PairedComparison, PairedLine
+from fgl_repro.tables.published import SHORT, PublishedPaper, Words, all_published, lines_of
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
@@ -70,7 +70,7 @@ def _kind(told: Words) -> Metric:
 class _Lookup:
     """One placeholder: its word, what it says, and what it inherits from ``set`` and ``each``."""
 
-    def __init__(self, published: Published, word: str, given: Words, inherited: Words) -> None:
+    def __init__(self, published: PublishedPaper, word: str, given: Words, inherited: Words) -> None:
         self.published, self.word, self.inherited = published, word, inherited
         self.form = {name: value for name, value in given.items() if name in FORMAT}
         self.filters = {name: value for name, value in given.items() if name not in FORMAT}
@@ -219,7 +219,7 @@ class _Lookup:
         scale = 1 if spec.metric_of(line.cell.panel).error else 100
         return scale * line.gap.mean, scale * (np.nan if line.gap.std is None else line.gap.std)
 
-    def compared(self, filters: Words) -> Comparison:
+    def compared(self, filters: Words) -> PairedComparison:
         """Compare the row that ``filters`` name with each other one; what says which table that is leaves them."""
         if lacking := [name for name in ("table", "protocol") if name not in self.inherited | filters]:
             raise ValueError(f"it does not say {lacking[0]}")
@@ -247,7 +247,7 @@ class _Lookup:
         return f"{sum(above)} of {len(above)}"
 
 
-def _words(line: Line) -> Words:
+def _words(line: PairedLine) -> Words:
     """Tell of a tested gap where it stands, which row it is to, and which way it is told."""
     cell = line.cell
     words = {"panel": cell.panel.name, "dataset": cell.dataset, "clients": str(cell.clients)}
@@ -263,7 +263,7 @@ def _in_prose(word: str, value: str) -> str:
     return registry.options("method")[value].display if word == "method" else spelled(value)
 
 
-def fill(text: str, published: Published, where: str, inherited: Words, linked: Linked | None = None) -> str:
+def fill(text: str, published: PublishedPaper, where: str, inherited: Words, linked: Linked | None = None) -> str:
     """Put a number, or a link of one, in place of every placeholder in ``text``.
 
     Raises:

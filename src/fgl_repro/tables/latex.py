@@ -16,7 +16,7 @@ import pandas as pd
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import compare, printing, reference, results
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place, spelled
 from fgl_repro.tables.kinds import ranks
@@ -56,7 +56,7 @@ class Marks:
     several: int
 
 
-def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = False) -> str:
+def text(spec: TableSpec, protocol: str, source: RunSource, *, printed: bool = False) -> str:
     """Write a ``table*`` for each panel, or where panels run across for each data set and client count.
 
     Args:
@@ -74,7 +74,7 @@ def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = Fals
     return "\n\n".join([NEEDS, *blocks])
 
 
-def marked(table: Grid, source: Source) -> Marks:
+def marked(table: Grid, source: RunSource) -> Marks:
     """Mark the best and the second best of every column, and which of the best a test tells apart from the second."""
     spec, best, second = table.spec, set[Cell](), set[Cell]()
     pairs: list[tuple[Cell, float]] = []

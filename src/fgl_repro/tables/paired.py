@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.printing import csv_text, decimal, grid_text
@@ -71,7 +71,7 @@ def _p(gaps: pd.Series[float]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Line:
+class PairedLine:
     """One other row in one column."""
 
     cell: Cell
@@ -87,7 +87,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A row against every other one, in every column of a table.
 
     Attributes:
@@ -99,7 +99,7 @@ class Comparison:
     spec: TableSpec
     protocol: str
     row: Row
-    lines: list[Line]
+    lines: list[PairedLine]
     tested: int
 
 
@@ -119,7 +119,7 @@ def row_named(spec: TableSpec, word: str) -> Row:
     return found[0]
 
 
-def compared(wanted: Request, word: str, source: Source) -> Comparison:
+def compared(wanted: Request, word: str, source: RunSource) -> PairedComparison:
     """Compare the row that ``word`` calls (see :func:`row_named`) with those asked for, from the records there are.
 
     Raises:
@@ -145,11 +145,11 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
     p = {number: gap.p for number, (_, gap) in enumerate(found) if gap is not None and gap.p is not None}
     apart = dict(zip(p, differing(list(p.values())), strict=True))
     told, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
-    lines = [Line(cell, gap, number in told) for number, (cell, gap) in enumerate(found) if cell in shown]
-    return Comparison(spec, protocol, row, lines, len(p))
+    lines = [PairedLine(cell, gap, number in told) for number, (cell, gap) in enumerate(found) if cell in shown]
+    return PairedComparison(spec, protocol, row, lines, len(p))
 
 
-def csv_of(found: Comparison) -> str:
+def csv_of(found: PairedComparison) -> str:
     """Write one line a column and other row."""
     spec, rows = found.spec, []
     for line in found.lines:
@@ -165,7 +165,7 @@ def csv_of(found: Comparison) -> str:
     return csv_text(rows)
 
 
-def page(found: Comparison) -> str:
+def page(found: PairedComparison) -> str:
     """Write a page for people: how to read it, then a grid for each panel and data set, other rows down."""
     spec, label = found.spec, found.row.label
     head = (
@@ -185,7 +185,7 @@ def page(found: Comparison) -> str:
     return "\n\n".join(parts)
 
 
-def _counts(found: Comparison) -> str:
+def _counts(found: PairedComparison) -> str:
     """Tell in how many columns the row is told from each other one."""
     rows = []
     for other in found.spec.rows[1:]:
@@ -195,7 +195,7 @@ def _counts(found: Comparison) -> str:
     return grid_text(["against", "columns tested", "told ahead", "told behind"], rows)
 
 
-def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
+def _grid(found: PairedComparison, panel: Panel, dataset: str) -> str:
     own = [line for line in found.lines if line.cell.panel == panel and line.cell.dataset == dataset]
     heads = ["against", *(place(dataset, clients) for clients in found.spec.clients)]
     rows = []
@@ -205,7 +205,7 @@ def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
     return grid_text(heads, rows)
 
 
-def _text(spec: TableSpec, line: Line) -> str:
+def _text(spec: TableSpec, line: PairedLine) -> str:
     """Write ``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
     if line.gap is None:
         return ""

@@ -18,7 +18,7 @@ ROUNDING = 12**-0.5
 
 
 @dataclass(frozen=True)
-class Pair:
+class PrintedPair:
     """A printed number and ours, both in the unit in which a page shows them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Pair:
     suspect: bool = False
 
 
-def shown(pair: Pair) -> Evidence:
+def shown(pair: PrintedPair) -> Evidence:
     """Find what our runs say about the printed number; gap and interval in hundredths of the whole."""
     scale = pair.whole or 1.0
     theirs = None
@@ -53,7 +53,7 @@ def shown(pair: Pair) -> Evidence:
     return evidence(theirs, ours, 0, chance=-math.inf, least=max(LEAST, 100 * ROUNDING * step))
 
 
-def compared(content: Content, pairs: Sequence[Pair], beside: str = "print") -> Content:
+def compared(content: Content, pairs: Sequence[PrintedPair], beside: str = "print") -> Content:
     """Add verdicts to the content's rows, and a sentence on them below its body; all are decided together.
 
     Args:
@@ -74,7 +74,7 @@ def compared(content: Content, pairs: Sequence[Pair], beside: str = "print") -> 
     return replace(content, rows=rows, body="\n\n".join(filter(None, (content.body, words))))
 
 
-def sentence(told: Sequence[tuple[Pair, str]], beside: str) -> str:
+def sentence(told: Sequence[tuple[PrintedPair, str]], beside: str) -> str:
     """Say how many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
     by = {verdict: [pair.name for pair, own in told if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):

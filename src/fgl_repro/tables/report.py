@@ -14,7 +14,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import agreement, compare, needs, reference, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
@@ -26,7 +26,7 @@ from fgl_repro.tables.spec import TableSpec
 CORES = 2
 
 
-def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
+def page(paper: str, filled: Sequence[Artifact], source: RunSource | None = None) -> str:
     """Write the page.
 
     Args:
@@ -127,7 +127,7 @@ def _ddof_told(tables: Sequence[Grid]) -> str:
     )
 
 
-def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:
+def write(paper: str, filled: Sequence[Artifact], folder: Path, source: RunSource | None = None) -> Path:
     """Write the page as ``folder/README.md``; what has no numbers yet is left out."""
     path = folder / "README.md"
     write_atomic(path, page(paper, [item for item in filled if item.has_numbers], source))
@@ -311,7 +311,7 @@ def _part(table: Grid, panel: Panel) -> Grid:
     return table.narrowed(replace(table.spec, panels=(panel,)))
 
 
-def _time(filled: Sequence[Grid], source: Source) -> str:
+def _time(filled: Sequence[Grid], source: RunSource) -> str:
     """Sum hours of computing by the seconds in records: a line for each set of tables on the same runs and protocol."""
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}
     configs: dict[str, dict[str, Any]] = {}

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from fgl_repro.tables import compare
 from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.printing import grid_text
-from fgl_repro.tables.published import Published, Words
+from fgl_repro.tables.published import PublishedPaper, Words
 
 CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 
 
-def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) -> str:
+def fill(text: str, every: Mapping[str, PublishedPaper], found: Mapping[str, str]) -> str:
     """Fill the template with what stands in place of its words.
 
     Args:
@@ -30,7 +30,7 @@ def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) ->
     return text
 
 
-def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
+def scores(every: Mapping[str, PublishedPaper]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
     """Yield each paper and protocol, with lines of comparisons of its tables that have run in more than half the cells.
 
     The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
@@ -48,7 +48,7 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
                 yield paper, protocol, ran
 
 
-def board(every: Mapping[str, Published]) -> str:
+def board(every: Mapping[str, PublishedPaper]) -> str:
     """Write a line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
@@ -80,7 +80,7 @@ def causes(texts: Mapping[str, str]) -> str:
     return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
 
 
-def machines(every: Mapping[str, Published]) -> str:
+def machines(every: Mapping[str, PublishedPaper]) -> str:
     """Say on what packed runs were made, most first: ``3 runs: 2 on a CPU (torch 2.13.0, 1 thread), 1 on a GPU``."""
     told: Counter[str] = Counter()
     for published in every.values():

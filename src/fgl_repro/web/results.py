@@ -9,19 +9,16 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from fgl_repro.runs.progress import Watched
 from fgl_repro.tables import compare, findings, scoreboard
 from fgl_repro.tables.load import papers
-from fgl_repro.tables.published import Published, all_published
+from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
 from fgl_repro.web.sources import BARE, WIDE, Site, Sources
-
-Watched = Callable[[list[Any]], Iterable[Any]]
-"""Shows progress over a list."""
 
 
 def add(site: Site, sources: Sources, watched: Watched) -> None:
@@ -118,7 +115,7 @@ def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
 
 def _findings(folder: Path, paper: str) -> str:
     """Write a paper's findings, whose numbers lead to the cells and runs that they are of."""
-    published = Published(folder)
+    published = PublishedPaper(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
     return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
 

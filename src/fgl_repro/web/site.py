@@ -14,6 +14,7 @@ import yaml
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.extras import install
+from fgl_repro.runs.progress import Watched
 from fgl_repro.web import cards, results, scripts
 from fgl_repro.web.sources import Site, Sources
 
@@ -32,7 +33,7 @@ def check() -> None:
         raise UserError(f"a site needs packages that are not installed ({', '.join(lacking)}): {install('site')}.")
 
 
-def build(sources: Sources, out: Path, work: Path, watched: results.Watched = iter) -> Path:
+def build(sources: Sources, out: Path, work: Path, watched: Watched = iter) -> Path:
     """Write the site into ``out``; returns its front page.
 
     Args:

@@ -80,7 +80,7 @@ def shares(counts: np.ndarray, rate: float) -> np.ndarray:
     return own
 
 
-class Condensation:
+class ClientCondensation:
     """The condensation of one client's graph.
 
     Attributes:

@@ -12,14 +12,14 @@ from torch import Tensor
 from fgl_repro.fl.optim import Optimiser, StackedAdam
 from fgl_repro.fl.steps import descend
 from fgl_repro.methods.generated.graphs import PseudoGraph
-from fgl_repro.methods.generated.server import Lesson, Server
+from fgl_repro.methods.generated.server import DistillingServer, Lesson
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedtad.method import FedTAD
 
 
-class TopologyAware(Server):
+class TopologyAware(DistillingServer):
     """Its generator and both optimisers go on from round to round.
 
     Args:

@@ -15,7 +15,7 @@ from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import Optimiser
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network, side_by_side
-from fgl_repro.nn.models.fleet import Fleet
+from fgl_repro.nn.models.fleet import FleetModel
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -31,7 +31,7 @@ class Lesson(Step):
     teacher_logits: Tensor
 
 
-class Server(ABC):
+class DistillingServer(ABC):
     """In turns a generator makes up a graph and a student learns what K teachers say of it.
 
     Attributes:
@@ -52,7 +52,9 @@ class Server(ABC):
         self.draws = torch_rng("generator", clients.seed, str(self.device))
         self.teacher_dropout: Generator | None = None
         self.teachers: Params = {}
-        one = 1 if isinstance(self.model, Fleet) else clients.count  # of how many clients each has a student of its own
+        one = (
+            1 if isinstance(self.model, FleetModel) else clients.count
+        )  # of how many clients each has a student of its own
         self.copies = clients.count // one
         first = {name: value[: len(value) // one] for name, value in clients.params.items()}
         self.student = copied(first, grad=True)

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from fgl_repro.federation.world import World
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place
@@ -23,7 +23,7 @@ Counts = dict[tuple[str, int, str], int]
 """By client as printed (``Global``, ``Client 0``, ..., ``New Client``), class and split."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:

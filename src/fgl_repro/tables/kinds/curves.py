@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.record import Record, on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, place, spelled
 from fgl_repro.tables.figures import charts
@@ -50,7 +50,7 @@ def quantity(spec: TableSpec, panel: Panel) -> Metric:
     return spec.metric_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
 
 
-def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
+def curve(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Curve:
     """Read the curve of one method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
     name = str(spec.options.get("curve", cell.panel.probe))
@@ -59,7 +59,7 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
     return Curve(over_seeds(full), len(found) - len(full))
 
 
-def _kept(record: Record, name: str, source: Source) -> list[float | None]:
+def _kept(record: Record, name: str, source: RunSource) -> list[float | None]:
     """Read a run's curve. Where the rows of its one probe select the round, the curve that selects is the probe's."""
     curves = source.curves(record.key)
     if name not in curves and record.tested and set(record.metrics) == {"validation", name}:
@@ -67,7 +67,7 @@ def _kept(record: Record, name: str, source: Source) -> list[float | None]:
     return curves.get(name, [])
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a CSV line a round; in text, where each line starts, where it is best, and where it ends."""
     found = {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
     rows: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
+def _seconds(spec: TableSpec, protocol: str, source: RunSource) -> str:
     """Tell what training took of CPUs, one-off phases included; that depends on the machine and what else ran on it."""
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):

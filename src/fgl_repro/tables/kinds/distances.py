@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 GRAPHS = ("mended", "original")
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
     printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
     theirs = {(*where, graph.partition(" ")[0]): value for (*where, graph), value in printed.items()}
     rows, body, nodes = [], [], spec.option("nodes")
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     for cell in spec.cells():
         facts = [record.fact("distance") for record in common.recorded(spec, cell, protocol, source)]
         told = [fact[nodes] for fact in facts if fact is not None]
@@ -43,7 +43,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
         row |= {"ratio": decimal(own, 4), "paper_ratio": decimal(paper, 4)}
         shares = [share for fact in told if (share := _ratio([fact[graph][0] for graph in GRAPHS])) is not None]
         name = f"{place(cell.dataset, cell.clients)}, {cell.row.label}"
-        pairs.append(Pair(name, common.stat(shares), paper, whole=1))
+        pairs.append(PrintedPair(name, common.stat(shares), paper, whole=1))
         rows.append(row | {"n_seeds": len(told), "wanted": len(spec.seeds)})
         shown = [decimal(value, 4) for side in sides for value in side]
         seeds = f"{len(told)} of {len(spec.seeds)}"

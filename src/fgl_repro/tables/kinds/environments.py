@@ -6,7 +6,7 @@ from typing import Any
 
 from fgl_repro.data.catalog import facts, printed_as
 from fgl_repro.federation.partitioners.environment import Environment
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -15,7 +15,7 @@ from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.spec import TableSpec
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line of the CSV a data set and quantity; those that print has are told beside it."""
     lines = reference.lines(spec.option("reference"))
     paper = {(line["dataset"], line["metric"]): line["value"] or line["note"] for line in lines}  # words are notes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Row
@@ -63,7 +63,7 @@ Grown = dict[tuple[str, str, str], Growth]
 """By quantity, id of the line, and axis."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a quantity: rows down; what it is in the middle, then the exponents and what the paper claims."""
     quantities = {str(name): str(metric) for name, metric in dict(spec.option("quantities")).items()}
     letters = {str(axis): str(letter) for axis, letter in dict(spec.option("letters")).items()}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
@@ -57,7 +57,7 @@ class Ranks:
     nemenyi: pd.DataFrame
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a panel: rank, its spread, and how sure it is that the paper's own method has another one."""
     rows: list[dict[str, Any]] = []
     parts, drawn = [], []
@@ -81,7 +81,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     return Content(rows, body, done, len(rows), draw=drawing, shown="ranks (a bar joins what cannot be told apart)")
 
 
-def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:
+def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: RunSource) -> pd.DataFrame:
     """Make a line a run: row's label, column, seed (which draws the split), and accuracy or the minus of an error."""
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):

@@ -10,7 +10,7 @@ from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.metrics import jensen_shannon
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -21,7 +21,7 @@ from fgl_repro.tables.spec import TableSpec
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []

@@ -156,7 +156,7 @@ def test_a_gap_that_alone_would_be_told_is_not_among_many(tmp_path: Path) -> Non
         line = next(line for line in found.lines if line.cell.row.id == "fedavg-release")
         assert line.gap is not None
         assert line.gap.p == pytest.approx(0.044, abs=1e-3)
-        assert not line.told, "also where it is asked for alone: narrowing chooses no test"
+        assert not line.differs, "also where it is asked for alone: narrowing chooses no test"
         assert (len(found.lines), found.tested) == (len(part.rows) - (part is whole), len(whole.rows) - 1)
 
 

@@ -193,8 +193,8 @@ class _Rounds(Generic[S]):
         made = self.method.aggregate(self.clients, self.state, upload)
         wait_for(device)
         self.ledger.server_seconds += time.perf_counter() - start
-        if told := _fault(made, self.clients.trained):
-            raise UserError(f"aggregate() of the method {self.method.name} returns {told}.")
+        if fault := _fault(made, self.clients.trained):
+            raise UserError(f"aggregate() of the method {self.method.name} returns {fault}.")
         return made
 
 

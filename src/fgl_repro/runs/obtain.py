@@ -147,9 +147,9 @@ def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, s
         try:
             compute.tuned(config)
         except BusyError as error:
-            if (told := sentence(error)) not in waited:
-                print(f"waiting: {told}", file=sys.stderr)
-            waited.add(told)
+            if (reason := sentence(error)) not in waited:
+                print(f"waiting: {reason}", file=sys.stderr)
+            waited.add(reason)
             queue.append(config)
             time.sleep(POLL)
         except Exception as error:  # which left its traceback in a .failed.json

@@ -152,8 +152,8 @@ class RunProgress:
         """Print a line if half a minute is over since the last."""
         if self._wanted and time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
-            told = [place, *(f"{curve} {value}" for curve, value in curves.items())]
-            print(f"{self._name}: {', '.join(told)}", file=sys.stderr, flush=True)
+            parts = [place, *(f"{curve} {value}" for curve, value in curves.items())]
+            print(f"{self._name}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         return self

@@ -47,8 +47,8 @@ def tried(config: Config) -> list[dict[str, Any]]:
         )
     counts = {method: len(found) for method, found in given.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{method} {count}" for method, count in counts.items())
-        raise UserError(f"methods must have the same number of candidates, but {where} gives {told}: even them out.")
+        numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
+        raise UserError(f"methods must have the same number of candidates, but {where} gives {numbers}: even them out.")
     if not counts.get(config.method.name):
         raise UserError(
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."

@@ -78,8 +78,8 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     known = [std for std in (theirs.std, ours.std) if std is not None]
     pooled = float(np.sqrt(np.mean(np.square(known)))) / theirs.whole if known else 0.0
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
-    told = "suspect" if theirs.suspect else "agrees" if near else "differs"
-    return Difference(100 * gap, gap / pooled if pooled > 0 else None, told)
+    word = "suspect" if theirs.suspect else "agrees" if near else "differs"
+    return Difference(100 * gap, gap / pooled if pooled > 0 else None, word)
 
 
 def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:

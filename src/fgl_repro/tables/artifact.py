@@ -147,8 +147,8 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
             shown = f"{_fitted(grid)}mean"
-        told = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
-        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {told}"
+        what = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
+        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {what}"
         kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
     written = [*(folder / name for name in artifact.texts), *drawn]

@@ -95,8 +95,8 @@ def marked(table: Grid, source: RunSource) -> Marks:
             if len(by_rank[1]) == 1 and by_rank[2]:
                 both = gap(runs[runs["column"] == place(*at)], by_rank[1][0].row.label, by_rank[2][0].row.label)
                 pairs += [(by_rank[1][0], both.p)] if both is not None and both.p is not None else []
-    told = differing([p for _, p in pairs])
-    starred = {cell for (cell, _), apart in zip(pairs, told, strict=True) if apart}
+    apart_from_zero = differing([p for _, p in pairs])
+    starred = {cell for (cell, _), apart in zip(pairs, apart_from_zero, strict=True) if apart}
     return Marks(frozenset(best), frozenset(second), frozenset(starred), len(pairs), several)
 
 
@@ -134,12 +134,12 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
             lines.append(" & ".join([r"\quad\scriptsize in print", *theirs]) + r" \\")
     lines.append("\\bottomrule")
     named = re.sub(r"[^a-z0-9]+", "-", f"{spec.name} {title}".lower()).strip("-")
-    told = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
+    caption = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
     return "\n".join(
         [
             r"\begin{table*}[t]",
             r"\centering",
-            f"\\caption{{{escaped(told)} {_caption(table)}}}",
+            f"\\caption{{{escaped(caption)} {_caption(table)}}}",
             f"\\label{{tab:{named}}}",
             r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
             f"\\begin{{tabular}}{{l{'c' * len(columns)}}}",
@@ -177,9 +177,9 @@ def _paper(table: Grid, cell: Cell) -> str:
 def _caption(table: Grid) -> str:
     """Say what the numbers are."""
     spec, draws = table.spec, "splits and seeds" if table.redraw else "seeds"
-    told = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
-    told = f"{told[0].upper()}{told[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
-    return f"{escaped(told)} \\textbf{{Best}}, \\underline{{second best}}."
+    caption = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
+    caption = f"{caption[0].upper()}{caption[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
+    return f"{escaped(caption)} \\textbf{{Best}}, \\underline{{second best}}."
 
 
 def _notes(table: Grid, marks: Marks, printed: bool) -> str:
@@ -197,18 +197,18 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
         shared = f"{ENOUGH} {draws} that the best and the second best share"
         stars = f"No stars: a paired test wants {shared}, and gaps that vary."
     few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
-    told = [
+    sentences = [
         stars,
         "A small number in brackets: of fewer seeds, so many." * few,
         *compare.fitted(table),
         *compare.fine_tuned(table),
     ]
-    told += [rebuilds(spec.datasets), spec.blank]
-    told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
+    sentences += [rebuilds(spec.datasets), spec.blank]
+    sentences += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
         printed and compare.printed(table)
     )
-    told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
-    return escaped(" ".join(filter(None, told)))
+    sentences += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
+    return escaped(" ".join(filter(None, sentences)))
 
 
 def escaped(words: str) -> str:

@@ -20,7 +20,7 @@ from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.printing import csv_text, decimal, grid_text
 from fgl_repro.tables.request import Request
-from fgl_repro.tables.results import told_round
+from fgl_repro.tables.results import printed_round_name
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 
@@ -76,14 +76,14 @@ class PairedLine:
 
     cell: Cell
     gap: Gap | None
-    told: bool = False
+    differs: bool = False
 
     @property
     def way(self) -> str:
         """Which way the row is told from the other: ``ahead``, ``behind`` or ``not``; empty where none was tested."""
         if self.gap is None or self.gap.p is None:
             return ""
-        return ("ahead" if self.gap.mean > 0 else "behind") if self.told else "not"
+        return ("ahead" if self.gap.mean > 0 else "behind") if self.differs else "not"
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ def compared(wanted: Request, word: str, source: RunSource) -> PairedComparison:
             found += [(Cell(panel, other, *at), gap(column, row.label, other.label)) for other in whole.rows[1:]]
     p = {number: gap.p for number, (_, gap) in enumerate(found) if gap is not None and gap.p is not None}
     apart = dict(zip(p, differing(list(p.values())), strict=True))
-    told, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
-    lines = [PairedLine(cell, gap, number in told) for number, (cell, gap) in enumerate(found) if cell in shown]
+    marked, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
+    lines = [PairedLine(cell, gap, number in marked) for number, (cell, gap) in enumerate(found) if cell in shown]
     return PairedComparison(spec, protocol, row, lines, len(p))
 
 
@@ -161,7 +161,7 @@ def csv_of(found: PairedComparison) -> str:
         row["unit"] = metric if spec.metric_of(cell.panel).error else "fraction"
         mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
         row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}
-        rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.told)})
+        rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.differs)})
     return csv_text(rows)
 
 
@@ -171,9 +171,8 @@ def page(found: PairedComparison) -> str:
     head = (
         f"{label} minus each other row{', of errors the other way round' * spec.has_errors}: above zero it is better. "
     )
-    head += (
-        f"Mean and std over the seeds that both have, {told_round(spec, found.protocol)}, protocol `{found.protocol}`."
-    )
+    shown_round = printed_round_name(spec, found.protocol)
+    head += f"Mean and std over the seeds that both have, {shown_round}, protocol `{found.protocol}`."
     tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
     tests += f"{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
     parts = [f"{spec.full_title}: {label} against the others", head, tests]
@@ -214,4 +213,4 @@ def _text(spec: TableSpec, line: PairedLine) -> str:
     text += f" ± {scale * line.gap.std:.{digits}f}" if line.gap.std is not None else ""
     if line.gap.p is None:
         return f"{text} [{line.gap.seeds} seeds]" if line.gap.seeds > 1 else f"{text} [1 seed]"
-    return f"{text}, p = {line.gap.p:.2g}{' *' if line.told else ''}"
+    return f"{text}, p = {line.gap.p:.2g}{' *' if line.differs else ''}"

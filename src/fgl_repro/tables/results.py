@@ -137,7 +137,7 @@ def printed_round(spec: TableSpec, protocol: str) -> RoundChoice:
     return SELECTION_OF[rules(spec, protocol).selection]
 
 
-def told_round(spec: TableSpec, protocol: str) -> str:
+def printed_round_name(spec: TableSpec, protocol: str) -> str:
     """Tell the round that the protocol prints in words."""
     return round_name(printed_round(spec, protocol), rules(spec, protocol).selected_by == "test")
 

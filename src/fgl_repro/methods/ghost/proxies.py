@@ -89,14 +89,14 @@ class ClientPart:
 
     Attributes:
         features: Of their training nodes, ``[P, width, d]``.
-        told: What generated nodes are held to, ``[P, width, d]``.
+        targets: What generated nodes are held to, ``[P, width, d]``.
         mask: 1.0 at real rows, ``[P, width]``.
         pieces: The same clients again, with places among them.
         times: Product with the features of the one client, where they are thin.
     """
 
     features: Tensor
-    told: Tensor
+    targets: Tensor
     mask: Tensor
     pieces: list[Piece]
     times: Linear | None
@@ -168,7 +168,7 @@ class Training:
         """Compute the loss of clients of a part ``[P]`` from what their generators' last maps read ``[P, r, H]``."""
         method, real = self.method, part.features
         made = linear(hidden[:, : real.shape[1]], weight, bias)
-        gap = (part.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
+        gap = (part.targets * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
         found = part.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
         if not method.aligned:
             return found

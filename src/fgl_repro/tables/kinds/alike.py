@@ -17,7 +17,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -48,7 +48,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                 rows.append(row | columns_of(value, 6, "mean", "std", "n_seeds") | {"printed": decimal(printed, 2)})
                 if printed is not None:
                     where = f"class {label}, clients {client} and {other}: {printed:.2f}"
-                    known.append(f"Printed of {where}; here {told(value, 2, seeds)} ({cell.row.label}).")
+                    known.append(f"Printed of {where}; here {stat_text(value, 2, seeds)} ({cell.row.label}).")
         if not found[cell]:
             row = head | {"class": "", "client": "", "other": ""}
             rows.append(row | columns_of(None, 6, "mean", "std", "n_seeds") | {"printed": ""})
@@ -71,7 +71,7 @@ def _summary(pairs: SimilarityByPair, seeds: int) -> list[object]:
     """Tell the mean over pairs, the lowest, and whose that is."""
     least = min(pairs, key=lambda pair: pairs[pair].mean)
     mean = Stat(float(np.mean([value.mean for value in pairs.values()])), None, pairs[least].n)
-    return [told(mean, 3, seeds), told(pairs[least], 3, seeds), "{} and {}".format(*least)]
+    return [stat_text(mean, 3, seeds), stat_text(pairs[least], 3, seeds), "{} and {}".format(*least)]
 
 
 def draw(figure: Figure, found: dict[Cell, list[SimilarityByPair]]) -> None:

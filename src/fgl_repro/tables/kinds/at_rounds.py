@@ -12,7 +12,7 @@ from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import CellLines, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.kinds.curves import curve, quantity
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
@@ -34,7 +34,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             own = next((common.scaled(point, kind) for point in found[cell].points[number - 1 : number]), None)
             theirs = paper.get((cell.row.name, number))
             pairs.append(PrintedPair(f"{cell.row.name}, round {number}", own, theirs, 0.0 if kind.error else 100.0))
-            texts += [told(own, digits, wanted), decimal(theirs, digits)]
+            texts += [stat_text(own, digits, wanted), decimal(theirs, digits)]
             row = common.head(spec, protocol, cell) | {"round": number}
             row |= columns_of(own, 4, kind.entry, "std", "n_seeds")
             rows.append(row | {"wanted": wanted, "printed": decimal(theirs, digits)})

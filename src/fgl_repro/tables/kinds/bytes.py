@@ -8,7 +8,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import CellLines, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
@@ -31,8 +31,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         sums = (("rounds", ("up",)), ("rounds", ("down",)), ("rounds", DIRECTIONS), ("setup", DIRECTIONS))
         up, down, both, setup = (common.stat([megabytes(record, *part) for record in records]) for part in sums)
         ratio = both.mean / theirs if both and theirs else None
-        words = [told(value, 2, wanted) for value in (up, down, both)]
-        words += [decimal(theirs, 2), decimal(ratio, 3), told(setup, 2, wanted)]
+        words = [stat_text(value, 2, wanted) for value in (up, down, both)]
+        words += [decimal(theirs, 2), decimal(ratio, 3), stat_text(setup, 2, wanted)]
         row = common.head(spec, protocol, cell)
         row |= columns_of(up, 6, "up_mb") | columns_of(down, 6, "down_mb") | columns_of(both, 6, "both_mb")
         row |= columns_of(setup, 6, "setup_mb") | columns_of(both, 6, "both_mb", "both_std", "n_seeds")

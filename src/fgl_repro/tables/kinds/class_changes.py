@@ -16,7 +16,7 @@ from fgl_repro.tables.entries import Cell, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bars import SPREAD
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.kinds.one_client import ClassCounts, counted
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, grid_text, signed
@@ -61,15 +61,15 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             step = 100 * max((each.steps[F1] for each in after), default=0.0)
             pairs.append(PrintedPair(f"{row.name}, class {label}", change, theirs, step=step))
             found[row].append(change)
-            line.append(" ".join(filter(None, (told(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
+            line.append(" ".join(filter(None, (stat_text(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
             head = common.head(spec, protocol, cell) | {"client": spec.option("client"), "class": label}
             head |= columns_of(change, 4, "points", "std", "n_seeds") | {"wanted": wanted}
             rows.append(head | {"printed": signed(theirs)})
         lines.append(line)
     body = grid_text(["", *(f"class {label}" for label in range(facts(dataset).classes))], lines)
-    told_above = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
+    caption = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
     done = sum(row["n_seeds"] >= wanted for row in rows)
-    content = Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
+    content = Content(rows, f"{caption}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
     return printed_pairs.compared(content, pairs)
 
 

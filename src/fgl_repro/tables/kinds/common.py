@@ -82,8 +82,8 @@ def filled(
 def without_curves(spec: TableSpec, runs: int) -> list[str]:
     """Say what to do about runs without the curves which a table is read from; nothing where all have them."""
     again = spec.name if spec.curves == "all" else f"{spec.name} --fresh"
-    told = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
-    return [told] if runs else []
+    advice = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
+    return [advice] if runs else []
 
 
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Record]:
@@ -103,7 +103,7 @@ def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
     return {**data_head(spec, protocol, cell.dataset), "clients": cell.clients, **row}
 
 
-def told(value: Stat | None, digits: int, wanted: int) -> str:
+def stat_text(value: Stat | None, digits: int, wanted: int) -> str:
     """Write mean, std where seeds differ, and how many seeds there are where some are missing."""
     if value is None:
         return ""

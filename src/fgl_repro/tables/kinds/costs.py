@@ -15,7 +15,7 @@ from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printing import columns_of, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -60,7 +60,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             for cell, own in zip(cells, found, strict=True):
                 line = common.head(spec, protocol, cell) | {"quantity": quantity}
                 rows.append(line | columns_of(own, 6, "value", "std", "n_seeds") | {"wanted": wanted})
-            lines.append([row.label, *(told(own, 2, wanted) for own in found)])
+            lines.append([row.label, *(stat_text(own, 2, wanted) for own in found)])
         heads = ["method", *(place(*at) for at in spec.places)]
         grids.append(f"### {quantity.capitalize()}\n\n{grid_text(heads, lines)}")
     done = sum(row["n_seeds"] >= wanted for row in rows)

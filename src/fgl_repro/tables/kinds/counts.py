@@ -34,8 +34,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             ours = {} if world is None else counted(world)
             rows += _csv(common.data_head(spec, protocol, dataset) | {"clients": clients}, ours, theirs)
             met = [f"{name} {same} of {whole}" for name, (same, whole) in tally(ours, theirs).items()]
-            told = f"Printed counts of clients and classes that are met: {', '.join(met)}."
-            summaries.append(told if ours else "The graph cannot be had here.")
+            summary = f"Printed counts of clients and classes that are met: {', '.join(met)}."
+            summaries.append(summary if ours else "The graph cannot be had here.")
             grids += [f"### {place(dataset, clients)}", summaries[-1], _grid(ours, theirs)]
     return Content(rows, "\n\n".join(grids), sum(r["count"] != "" for r in rows), len(rows), "\n\n".join(summaries))
 

@@ -32,8 +32,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             rows.append(row | {"equal": int(own == printed) if printed else ""})
             words.append(own if printed in ("", own) else f"{own} ({printed})")
         body.append(words)
-    told = [row["equal"] for row in rows if row["equal"] != ""]
-    tally = f"{sum(told)} of {len(told)} printed entries are met; where another one is printed, it stands in brackets."
+    met = [row["equal"] for row in rows if row["equal"] != ""]
+    tally = f"{sum(met)} of {len(met)} printed entries are met; where another one is printed, it stands in brackets."
     heads = ["data set", *(quantity.replace("_", " ") for quantity in quantities(spec.datasets[0], 0))]
     return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", len(rows), len(rows))
 

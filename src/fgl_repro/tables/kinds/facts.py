@@ -19,7 +19,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import CellLines, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
@@ -59,7 +59,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             found[cell, metric] = own, paper
             pairs.append(PrintedPair(f"{cell.row.name}, {metric}", own, paper.value, 100 if paper.percent else 1))
             theirs = {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)}
-            texts += [told(own, 2, wanted), theirs["printed"]]
+            texts += [stat_text(own, 2, wanted), theirs["printed"]]
             row = common.head(spec, protocol, cell) | {"metric": metric}
             rows.append(row | columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted} | theirs)
         return texts, rows

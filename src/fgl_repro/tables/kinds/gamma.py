@@ -9,7 +9,7 @@ from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.results import Stat
@@ -43,7 +43,7 @@ def _column(
         sizes = {"nodes": decimal(nodes.get(c), 0), "paper_nodes": decimal(paper_nodes.get(c), 0)}
         theirs = decimal(paper_gamma.get(c), 3)
         own = [values.get(c) for values in found]
-        body.append([c, *sizes.values(), *(told(value, 3, wanted) for value in own), theirs])
+        body.append([c, *sizes.values(), *(stat_text(value, 3, wanted) for value in own), theirs])
         for cell, value in zip(cells, own, strict=True):
             line = common.head(spec, protocol, cell) | {"client": client, "class": c, **sizes}
             line |= columns_of(value, 6, "gamma", "std", "n_seeds")

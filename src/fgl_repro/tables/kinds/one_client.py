@@ -16,7 +16,7 @@ from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import CellLines, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import printed_round
@@ -44,9 +44,9 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                 own = common.stat([100 * each.scores[metric] for each in counts])
                 where = cell.dataset, cell.clients, cell.row.name, name, metric
                 theirs, step = paper.get(where), max((100 * each.steps[metric] for each in counts), default=0.0)
-                told_as = f"{cell.row.name}, {name}, {metric.partition('_')[0]}"
-                pairs.append(PrintedPair(told_as, own, theirs, step=step, suspect=where in misprints))
-                words += [told(own, 2, wanted), decimal(theirs, 2)]
+                number_name = f"{cell.row.name}, {name}, {metric.partition('_')[0]}"
+                pairs.append(PrintedPair(number_name, own, theirs, step=step, suspect=where in misprints))
+                words += [stat_text(own, 2, wanted), decimal(theirs, 2)]
                 row = common.head(spec, protocol, cell) | {"client": client, "class": label, "metric": metric}
                 row |= columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted}
                 rows.append(row | {"printed": decimal(theirs, 2)})

@@ -14,7 +14,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
-from fgl_repro.tables.kinds.common import CellLines, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
@@ -72,14 +72,14 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         found = reach[cell]
         rounds, cost = (numbers.get(cell.row.name) for numbers in printed)
         there = f"{found.there} of {found.seeds}" if found.seeds else ""
-        words = [cell.row.label, told(found.rounds, 1, wanted), there, decimal(rounds, 0)]
+        words = [cell.row.label, stat_text(found.rounds, 1, wanted), there, decimal(rounds, 0)]
         pairs.append(PrintedPair(f"rounds of {cell.row.label}", found.rounds, rounds, whole=0, step=1))
         row = common.head(spec, protocol, cell) | {"probe": cell.panel.probe, "target": spec.option("target")}
         row |= columns_of(found.rounds, 6, "rounds", "rounds_std")
         row |= columns_of(found.megabytes, 6, "mb", "mb_std")
         row |= {"n_seeds": found.seeds, "n_reached": found.there, "wanted": wanted, "without_curves": found.bare}
         row |= {"paper_rounds": decimal(rounds, 0), "paper_mb": decimal(cost, 2)}
-        return [*words, told(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
+        return [*words, stat_text(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
 
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
     content = common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))

@@ -23,9 +23,9 @@ QUANTITIES = ("nodes", "edges", "features", "classes")
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: data sets down; per quantity the printed number, the whole graph's, the largest component's."""
-    told, prefix = spec.options, str(spec.options.get("prefix", ""))
-    columns = "dataset", str(told.get("column", "split"))
-    paper = reference.numbers(spec.option("reference"), *columns, value=str(told.get("value", "count")))
+    options, prefix = spec.options, str(spec.options.get("prefix", ""))
+    columns = "dataset", str(options.get("column", "split"))
+    paper = reference.numbers(spec.option("reference"), *columns, value=str(options.get("value", "count")))
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:

@@ -44,8 +44,10 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                     same[quantity] = (same[quantity][0] + (both and met), same[quantity][1] + both)
                     line += text
                 body.append([spelled(dataset), str(clients or "whole"), *line])
-        told = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
-        summary.append(f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {told}.")
+        tally = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
+        summary.append(
+            f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {tally}."
+        )
         heads = ["data set", "clients", *(h for q in DIGITS for h in (q.replace("_", " "), "paper"))]
         grids.append(f"### {scenario.replace('_', '-').capitalize()}\n\n{summary[-1]}\n\n{grid_text(heads, body)}")
     done = sum(row["value"] != "" for row in rows)

@@ -121,10 +121,11 @@ def test_the_remainder_is_a_batch(world: World) -> None:
     assert len(steps) == -(-sizes.max() // 7)
     rows = np.concatenate([batch.rows for batch in steps])
     assert np.array_equal(np.sort(rows), world.train)
-    assert all(batch.draws.shape == (len(batch.rows), 6) for batch in steps)
+    assert all(batch.uniform.shape == (len(batch.rows), 6) for batch in steps)
     again = list(Batches(world, 7, 0, remainder=True, draws=6).epoch())
     assert all(
-        np.array_equal(a.draws, b.draws) and np.array_equal(a.rows, b.rows) for a, b in zip(steps, again, strict=True)
+        np.array_equal(a.uniform, b.uniform) and np.array_equal(a.rows, b.rows)
+        for a, b in zip(steps, again, strict=True)
     )
 
 
@@ -151,7 +152,7 @@ def test_draws_of_a_client_do_not_depend_on_anothers_size(world: World) -> None:
     whole, less = (next(Batches(w, 7, 0, True, 6).epoch()) for w in (world, fewer))
     own = [world.graph.owner[batch.rows] == 2 for batch in (whole, less)]
     assert np.array_equal(whole.rows[own[0]], less.rows[own[1]])
-    assert np.array_equal(whole.draws[own[0]], less.draws[own[1]])
+    assert np.array_equal(whole.uniform[own[0]], less.uniform[own[1]])
 
 
 def test_the_servers_model_is_judged_once_for_all(world: World) -> None:

@@ -176,25 +176,25 @@ def _paper(table: Grid, cell: Cell) -> str:
 
 def _caption(table: Grid) -> str:
     """Say what the numbers are."""
-    spec, draws = table.spec, "splits and seeds" if table.redraw else "seeds"
-    caption = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
+    spec, repeated = table.spec, "splits and seeds" if table.redraw else "seeds"
+    caption = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {repeated}"
     caption = f"{caption[0].upper()}{caption[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
     return f"{escaped(caption)} \\textbf{{Best}}, \\underline{{second best}}."
 
 
 def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     """Say which test was made, and what a reader must know."""
-    spec, draws = table.spec, "splits" if table.redraw else "seeds"
+    spec, repeated = table.spec, "splits" if table.redraw else "seeds"
     if marks.tested:
         stars = (
-            f"*: better than the second best by a paired t-test over {draws} (two-sided, false discovery rate "
+            f"*: better than the second best by a paired t-test over {repeated} (two-sided, false discovery rate "
             f"{LEVEL:.0%} over the {marks.tested} columns tested). Best and second best are picked by the same runs, "
             "which makes the test too sure."
         )
         left = marks.several - marks.tested
         stars += f" {left} columns have too few runs that both share, a tie, or one gap throughout." if left else ""
     else:
-        shared = f"{ENOUGH} {draws} that the best and the second best share"
+        shared = f"{ENOUGH} {repeated} that the best and the second best share"
         stars = f"No stars: a paired test wants {shared}, and gaps that vary."
     few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
     sentences = [

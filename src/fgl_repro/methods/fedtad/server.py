@@ -30,7 +30,7 @@ class TopologyAware(DistillingServer):
 
     def __init__(self, method: FedTAD, clients: Clients, reliability: Tensor) -> None:
         super().__init__(method, clients)
-        self.teacher_dropout = self.draws if method.variant == "release" else None
+        self.teacher_dropout = self.rng if method.variant == "release" else None
         count = F.one_hot(self.labels, reliability.shape[1]).sum(0)
         self.weight = (reliability / count)[:, self.labels]  # of what client k says of node i, [K, n]
         self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)

@@ -49,7 +49,7 @@ class DistillingServer(ABC):
         self.device = clients.device
         self.labels = balanced(method.nodes, clients.model.num_classes, self.device)
         self.init = torch_rng("generator/init", clients.seed)
-        self.draws = torch_rng("generator", clients.seed, str(self.device))
+        self.rng = torch_rng("generator", clients.seed, str(self.device))
         self.teacher_dropout: Generator | None = None
         self.teachers: Params = {}
         one = (
@@ -67,7 +67,7 @@ class DistillingServer(ABC):
 
     def noise(self) -> Tensor:
         """Draw from N(0, 1), ``[n, z]``."""
-        return torch.randn(self.method.nodes, self.method.noise, generator=self.draws, device=self.device)
+        return torch.randn(self.method.nodes, self.method.noise, generator=self.rng, device=self.device)
 
     def graph(self, noise: Tensor) -> PseudoGraph:
         """Return what the generator makes of this noise."""
@@ -88,7 +88,7 @@ class DistillingServer(ABC):
 
     def student_logits(self, graph: PseudoGraph) -> Tensor:
         """Compute logits of the students on a graph ``[S, n, C]``, in training."""
-        return graph.logits(self.model, self.student, self.copies, self.draws)
+        return graph.logits(self.model, self.student, self.copies, self.rng)
 
     @torch.enable_grad()
     def distil(self, teachers: Params, start: Params) -> Params:

@@ -8,7 +8,7 @@ from benchmarks import textbook
 from fgl_repro import config as configs
 from fgl_repro import data
 from fgl_repro.core.files import cache_folder
-from fgl_repro.federation.partitioners.metis import Published
+from fgl_repro.federation.partitioners.metis import PublishedPartition
 from fgl_repro.federation.settings.plain import Plain
 from fgl_repro.federation.split import Split
 from fgl_repro.federation.world import World
@@ -25,7 +25,7 @@ BLOCK = 5
 def world_of(dataset: str, clients: int) -> World:
     """Plain METIS parts: no class removed, so that every client count that is stored can be used."""
     graph = data.load(dataset, cache_folder())
-    return Plain().build(graph, Published(clients), Split((0.4, 0.3, 0.3), 0))
+    return Plain().build(graph, PublishedPartition(clients), Split((0.4, 0.3, 0.3), 0))
 
 
 class Stacked:

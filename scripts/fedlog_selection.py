@@ -98,9 +98,9 @@ def report(
     )
     for rule, values in found.items():
         mean, std = np.mean(values, axis=0), np.std(values, axis=0, ddof=config.protocol.ddof)
-        told = [100 * np.nanmean(np.abs(mean[:-1] - printed)), 100 * float(np.mean(std[:-1])), 100 * mean[-1]]
-        lines.append(f"{f'  {rule}':<24}" + "".join(f"{value:>15.1f}" for value in (*100 * mean[:-1], *told)))
-        all_cells.setdefault(rule, []).append(told)
+        numbers = [100 * np.nanmean(np.abs(mean[:-1] - printed)), 100 * float(np.mean(std[:-1])), 100 * mean[-1]]
+        lines.append(f"{f'  {rule}':<24}" + "".join(f"{value:>15.1f}" for value in (*100 * mean[:-1], *numbers)))
+        all_cells.setdefault(rule, []).append(numbers)
     all_cells.setdefault("paper", []).append([np.nan, spread, np.nan])
     return lines
 
@@ -112,10 +112,10 @@ def main() -> int:
     for dataset, clients, method in grid.cells(args):
         print("\n".join(report(dataset, clients, method, args.seeds, store, all_cells)))
     print(f"\n{'all cells':<24}" + "".join(f"{name:>15}" for name in ("gap", "spread", "mean round", "cells")))
-    for rule, told in all_cells.items():
-        known = [[value for value in column if value == value] for column in zip(*told, strict=True)]
+    for rule, numbers in all_cells.items():
+        known = [[value for value in column if value == value] for column in zip(*numbers, strict=True)]
         means = (f"{sum(column) / len(column):.1f}" if column else "-" for column in known)
-        print(f"  {rule:<22}" + "".join(f"{mean:>15}" for mean in means) + f"{len(told):>15}")
+        print(f"  {rule:<22}" + "".join(f"{mean:>15}" for mean in means) + f"{len(numbers):>15}")
     return 0
 
 

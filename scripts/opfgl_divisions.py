@@ -179,7 +179,7 @@ def divide(graph: Graph, cut: str, clients: int) -> tuple[np.ndarray, np.ndarray
     return client, role
 
 
-def told(graph: Graph, cut: str, clients: int, drawn: tuple[np.ndarray, np.ndarray]) -> str:
+def stored_division(graph: Graph, cut: str, clients: int, drawn: tuple[np.ndarray, np.ndarray]) -> str:
     """Which of the package's divisions of ``graph`` was drawn: ``published, to the bit``, or that none was."""
     apart = {}
     for division in ("published", "published_mkl", "recomputed"):
@@ -210,7 +210,7 @@ def main() -> int:
             drawn = divide(graph, cut, args.clients)
             stem = f"{name}/{cut}/{args.clients}"
             made |= dict(zip((f"{stem}/client", f"{stem}/role"), drawn, strict=True))
-            print(f"{name}, {cut}: {told(graph, cut, args.clients, drawn)}")
+            print(f"{name}, {cut}: {stored_division(graph, cut, args.clients, drawn)}")
     if args.out:
         np.savez_compressed(args.out, **made)
     return 0

@@ -162,8 +162,10 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
     files = {path.stem for path in store.files()}
     found = {record.key: (record, LOCAL) for record in store.all(strict=False)}
     if unread := files - {key[:PREFIX] for key in found}:
-        told = f"{len(unread)} of {len(files)} records in {store.folder} could not be read: 'fgl-table check' says why."
-        warnings.warn(told, stacklevel=2)
+        sentence = (
+            f"{len(unread)} of {len(files)} records in {store.folder} could not be read: 'fgl-table check' says why."
+        )
+        warnings.warn(sentence, stacklevel=2)
     for paper, runs in folders.everything_published().items():
         found |= {key: (record, paper) for key, record in runs.items() if key not in found}
     lines = [line for record, source in found.values() for line in frames.scores(record, source)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -10,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -45,6 +48,9 @@ def _project_files() -> list[Path]:
         found += [path for path in ROOT.iterdir() if path.is_file()]
     return [path for path in found if path.is_file()]
 
+
+OF_EACH_METHOD = {"State", "Upload", "Download"}
+"""Every method may have its own of these, in its own module: what it keeps, what goes up and what comes down."""
 
 # The suite may itself run under make, whose variables (ARGS=...) must not leak into the makes under test.
 ENV = {
@@ -219,6 +225,31 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     arrows = [(name, other) for name in files for other in graph.find_modules_directly_imported_by(name) & files]
     circles = [sorted(c) for c in nx.strongly_connected_components(nx.DiGraph(arrows)) if len(c) > 1]
     assert not circles
+
+
+def _types(statements: list[ast.stmt]) -> Iterator[str]:
+    """Names of a module's public classes, and of types that stand for others; a type variable is no type."""
+    for node in statements:
+        if isinstance(node, ast.If):
+            yield from {*_types(node.body), *_types(node.orelse)}  # for the type checker, or else at run time
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name, variable = node.targets[0].id, ast.unparse(node.value).startswith("TypeVar(")
+            if name[0].isupper() and not name.isupper() and not variable:
+                yield name
+
+
+def test_no_two_types_share_a_name() -> None:
+    src = ROOT / "src" / "fgl_repro"
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(src.rglob("*.py")):
+        name = str(path.relative_to(src))
+        for each in _types(ast.parse(path.read_text(encoding="utf-8")).body):
+            if not (each in OF_EACH_METHOD and name.startswith("methods/")):
+                found[each].append(name)
+    assert len(found) > 300
+    assert {each: files for each, files in found.items() if len(files) > 1} == {}
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])

@@ -22,7 +22,7 @@ from fgl_repro.data.graphset import GraphSet
 from fgl_repro.data.parts import parts
 from fgl_repro.data.sources import motif, sst2
 
-WORDS = sst2.Words
+WORDS = sst2.WordVectors
 
 # Graphs of each environment under seed 123, their mean nodes and directed edges, and the first classes of train.
 MOTIFS = {
@@ -182,7 +182,7 @@ def test_what_a_data_set_is_made_with_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sst2, "Words", lambda needed_by: None if module.startswith("en_") else WORDS(needed_by))
+    monkeypatch.setattr(sst2, "WordVectors", lambda needed_by: None if module.startswith("en_") else WORDS(needed_by))
     monkeypatch.setitem(sys.modules, module, None)
     assert cli.main(["fetch", name, "--cache", str(tmp_path)]) == 2
     told = capsys.readouterr().err

@@ -228,7 +228,7 @@ def test_words_have_the_features_that_the_model_gives_them() -> None:
         pytest.importorskip(module)
     import torch
 
-    words = sst2.Words("sst2_length")
+    words = sst2.WordVectors("sst2_length")
     whole = words.states(torch.tensor([words.tokenizer.encode("This is an example sentence").ids]))[0].mean(0)
     expected = [0.0677, 0.0635, 0.0487, 0.0793, 0.0374]
     assert (whole / whole.norm())[:5].tolist() == pytest.approx(expected, abs=1e-4)

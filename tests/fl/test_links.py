@@ -57,7 +57,7 @@ def test_the_loss_is_that_of_a_loop_over_clients(toy_graph: Graph) -> None:
     clients = make_clients(world, make_config("local", "paper", **QUICK))
     stage, again = (LinkTuning(clients, clients.trained) for _ in range(2))
     found = stage._loss(Step(None))
-    drawn = again.draws.uniform(again.ends, 2).T
+    drawn = again.streams.uniform(again.ends, 2).T
     z, ptr = again.outputs(again.params), world.graph.ptr
     for k, (first, end) in enumerate(zip(again.ends, again.ends[1:], strict=False)):
         size = int(ptr[k + 1] - ptr[k])

@@ -176,9 +176,9 @@ def test_the_student_learns_softened_answers_on_the_graph_as_it_is_or_was_moved(
     tau = server.method.temperature
     assert tau == {"dense": 20.0, "coboost": 4.0}[name]
     if name == "coboost":
-        before = server.draws.get_state()
+        before = server.rng.get_state()
         seen = server.moved(seen)
-        server.draws.set_state(before)
+        server.rng.set_state(before)
     teacher = torch.einsum("k,knc->nc", torch.tensor([4.0, 2.0, 1.0]) / 7, server.teacher_logits(seen))
     student = server.student_logits_fixed(seen)[0]
     gap = F.kl_div((student / tau).log_softmax(1), (teacher / tau).softmax(1), reduction="batchmean")
@@ -236,12 +236,12 @@ def test_steps_of_the_teachers_weights_fade_by_a_hundredth_an_epoch(world: World
 def test_features_move_to_where_a_random_mean_of_softened_answers_is_larger(world: World) -> None:
     server = made(world, "coboost", move=0.25)
     graph = server.train_generator(0)
-    before = server.draws.get_state()
+    before = server.rng.get_state()
     moved = server.moved(graph)
-    server.draws.set_state(before)
+    server.rng.set_state(before)
     features = graph.features.clone().requires_grad_()
     answers = torch.softmax(server.teacher_logits(graph.moved(features)).mean(0) / 4, 1)
-    random = 2 * torch.rand(answers.shape, generator=server.draws) - 1
+    random = 2 * torch.rand(answers.shape, generator=server.rng) - 1
     (slope,) = torch.autograd.grad((random * answers).sum(), features)
     clear = slope.abs() > 1e-6
     assert clear.float().mean() > 0.9

@@ -15,10 +15,10 @@ from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.condensing.predictor import predicted
 from fgl_repro.methods.fedgm import condensation
 from fgl_repro.methods.fedgm import server as server_of_fedgm
-from fgl_repro.methods.fedgm.condensation import Condensation, Small, shares
+from fgl_repro.methods.fedgm.condensation import ClientCondensation, Small, shares
 from fgl_repro.methods.fedgm.gradients import by_class, distance, random_weights
 from fgl_repro.methods.fedgm.method import FedGM, State
-from fgl_repro.methods.fedgm.server import Server, links_of
+from fgl_repro.methods.fedgm.server import CondensedGraphServer, links_of
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
 from fgl_repro.nn.view import Views, gcn_norm
@@ -92,7 +92,7 @@ def test_features_begin_as_those_of_training_nodes(variant: str, world: World) -
     method, clients, state = started(world, variant)
     graph = world.graph
     for k in range(3):
-        work = Condensation(method, clients, state.real[k], k)
+        work = ClientCondensation(method, clients, state.real[k], k)
         own = world.train[graph.owner[world.train] == k]
         held = world.class_counts[k]
         sizes = [held[c] for c in work.labels.tolist()]
@@ -107,7 +107,7 @@ def test_features_begin_as_those_of_training_nodes(variant: str, world: World) -
 
 def test_matching_brings_gradients_nearer(world: World) -> None:
     method, clients, state = started(world, "paper", iterations=120, links=8)
-    work = Condensation(method, clients, state.real[0], 0)
+    work = ClientCondensation(method, clients, state.real[0], 0)
     begun = work.result()
     work.run()
     weights = [random_weights(*work.sizes, torch_rng("test", seed), CPU) for seed in range(20)]
@@ -126,7 +126,7 @@ def test_matching_brings_gradients_nearer(world: World) -> None:
 
 def test_the_graph_of_least_loss_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     method, clients, state = started(world, "paper", iterations=12, lr_features=1.0, lr_links=1.0)
-    work = Condensation(method, clients, state.real[0], 0)
+    work = ClientCondensation(method, clients, state.real[0], 0)
     seen: list[tuple[float, dict[str, torch.Tensor]]] = []
 
     def watched(ours: Params, theirs: Params, weight: torch.Tensor) -> torch.Tensor:
@@ -147,13 +147,13 @@ def test_the_graph_of_least_loss_is_kept(world: World, monkeypatch: pytest.Monke
 
 def test_of_twenty_steps_the_first_five_train_the_link_predictor(world: World) -> None:
     method, clients, state = started(world, iterations=23)
-    work = Condensation(method, clients, state.real[0], 0)
+    work = ClientCondensation(method, clients, state.real[0], 0)
     work.run()
     of_features, of_links = (float(optimiser.counts[0]) for optimiser in work.steps)
     assert (of_features, of_links) == (15, 5 + 3)
 
 
-def plain_training(server: Server, first: Params, rates: tuple[float, ...], steps: int) -> Params:
+def plain_training(server: CondensedGraphServer, first: Params, rates: tuple[float, ...], steps: int) -> Params:
     """A GCN on the union of the small graphs, by torch's Adam, a new one for every rate."""
     own = {name: value.clone().requires_grad_() for name, value in first.items()}
     around = torch.block_diag(*(each.around for each in server.graphs))  # type: ignore[no-untyped-call]
@@ -181,7 +181,7 @@ def test_the_server_goes_on_at_a_tenth_of_its_rate_and_keeps_the_first_of_the_be
         links = torch.triu(torch.rand(size, size, generator=torch_rng("links", size)), 1)
         features = torch.randn(size, clients.model.num_features, generator=torch_rng("features", size))
         graphs.append(Small(features, normalised(links + links.T), torch.arange(size) % 4))
-    server = Server(method, clients, graphs, torch.ones(2, 4))
+    server = CondensedGraphServer(method, clients, graphs, torch.ones(2, 4))
     looks = iter(scores)  # one after each half
     monkeypatch.setattr(server_of_fedgm, "accuracy", lambda *_: torch.tensor(next(looks)))
     before = server.rng.get_state()
@@ -195,7 +195,7 @@ def test_the_server_goes_on_at_a_tenth_of_its_rate_and_keeps_the_first_of_the_be
 
 def test_a_client_of_one_training_node_condenses_to_nothing(world: World) -> None:
     method, clients, state = started(world)
-    work = Condensation(method, clients, state.real[0], 0)
+    work = ClientCondensation(method, clients, state.real[0], 0)
     work.labels, work.features = work.labels[:0], {"X": work.features["X"][:, :0]}
     work.best["X"] = work.features["X"]
     assert float(work.run()) == 0
@@ -215,7 +215,7 @@ def test_later_rounds_ask_for_gradients_at_weights_drawn_anew(world: World) -> N
 
 def test_bytes_are_those_of_features_labels_and_predictor(world: World) -> None:
     method, clients, state = started(world, links=4)
-    work = Condensation(method, clients, state.real[0], 0)
+    work = ClientCondensation(method, clients, state.real[0], 0)
     m, d, h = len(work.labels), world.graph.base.num_features, 4
     net = 2 * d * h + h + h * h + h + h + 1 + 4 * h
     assert work.size == 4 * m * d + 8 * m + 4 * net
@@ -238,7 +238,7 @@ def test_other_networks_see_the_weights_of_links(world: World) -> None:
         torch.testing.assert_close(links_of(normalised(links + links.T)), links + links.T)
         features = torch.randn(size, clients.model.num_features, generator=torch_rng("features", size))
         graphs.append(Small(features, normalised(links + links.T), torch.arange(size) % 4))
-    server = Server(method, clients, graphs, torch.ones(3, 4))
+    server = CondensedGraphServer(method, clients, graphs, torch.ones(3, 4))
     usual, weights = server.beginning()
     union = server.union()
     assert union.num_nodes == 9
@@ -262,7 +262,7 @@ def test_the_server_steps_towards_the_mean_of_the_clients_gradients(
         return distance(ours, theirs, weight)
 
     monkeypatch.setattr(server_of_fedgm, "distance", watched)
-    server = Server(method, clients, graphs, counts)
+    server = CondensedGraphServer(method, clients, graphs, counts)
     probe, before = server.probe, server.features["X"].detach().clone()
     real = [by_class(probe, data, torch.arange(4)) for data in state.real[:2]]
     server.matched({name: torch.stack([one[name] for one in real]) for name in probe})

@@ -10,7 +10,7 @@ from torch.func import grad
 
 from fgl_repro.data.graph import Graph
 from fgl_repro.methods.fedlog.prompts import (
-    Products,
+    DotProducts,
     Surroundings,
     feature_loss,
     generate,
@@ -60,7 +60,7 @@ def test_gradient_loss_equals_gradients_of_single_nodes(
     net = model.init(rng)
     here = Surroundings(model, Views(CPU), graph, rows)
     prompts = torch.randn(here.x.shape, generator=rng).requires_grad_()
-    ours = gradient_loss(here, net, prompts, Products.of(here, prompts))
+    ours = gradient_loss(here, net, prompts, DotProducts.of(here, prompts))
     (slope,) = torch.autograd.grad(ours.sum(), prompts)
 
     adjacency = torch.from_numpy(graph.adjacency.toarray())

@@ -15,7 +15,7 @@ from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedpub import FedPub
-from fgl_repro.methods.fedpub.masked import Masked
+from fgl_repro.methods.fedpub.masked import MaskedModel
 from fgl_repro.methods.fedpub.method import Upload
 from fgl_repro.methods.fedpub.random_graph import SharedGraph, as_graphs, drawn
 from fgl_repro.nn.models.gcn import GCN
@@ -45,7 +45,7 @@ def shared(toy_graph: Graph) -> World:
 
 
 def test_fedpub_thresholds_masks_in_evaluation_only() -> None:
-    network = Masked(GCN(3, 3, 3), threshold=0.1)
+    network = MaskedModel(GCN(3, 3, 3), threshold=0.1)
     params = {f"W{i}": torch.full((2, 3, 3), 2.0) for i in (1, 2, 3)} | {f"b{i}": torch.ones(2, 3) for i in (1, 2, 3)}
     params |= {f"M{i}": torch.tensor([0.05, -0.5, -0.05]).expand(2, 3, 3).clone() for i in (1, 2, 3)}
     trained, evaluated = network.weights(params, training=True), network.weights(params, training=False)
@@ -166,7 +166,7 @@ def test_of_whole_graphs_the_mean_embedding_of_the_blocks_is_compared() -> None:
     assert set(clients.personal) == {"M1", "M5", "M6"} | {f"{kind}M{i}" for kind in ("", "inner_") for i in (2, 3, 4)}
     method, network = config.method, clients.model
     assert isinstance(method, FedPub)
-    assert isinstance(network, Masked)
+    assert isinstance(network, MaskedModel)
     state, _ = prepare(method, clients, Ledger())
     method.fit(clients, state, 0, 2)
     found = method.upload(clients, state).embedding

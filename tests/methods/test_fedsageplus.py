@@ -68,7 +68,7 @@ def make_pool(group: GeneratorGroup, slots: int) -> Pool:
     local = group.impaired.local
     z = group.net.encode(group.params, local, None)
     counts = torch.tensor([0, 2, slots]).repeat(len(z))[: len(z)]
-    return group.net.generate(group.params, local, z, counts, group.draws, drop=False, sample=group.net.sage)
+    return group.net.generate(group.params, local, z, counts, group.streams, drop=False, sample=group.net.sage)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -144,12 +144,12 @@ def test_sampled_nodes(world: World) -> None:
     """
     group = make_group(world, FedSagePlus(nodes=5))
     sizes = np.diff(group.impaired.local.ptr)
-    one, two = (group.impaired.sampled(5, group.draws).weight for _ in range(2))
+    one, two = (group.impaired.sampled(5, group.streams).weight for _ in range(2))
     assert not torch.equal(one, two)
     for part in one.split(sizes.tolist()):
         assert part.unique().tolist() == pytest.approx([0, 0.2])
         assert part.sum().item() == pytest.approx(1)
-    everybody = group.impaired.sampled(10_000, group.draws).weight
+    everybody = group.impaired.sampled(10_000, group.streams).weight
     torch.testing.assert_close(everybody, group.impaired.weight)
     group.params["d1"].data.fill_(9.0)
     parents = [group.generate(None, everywhere=way)[0].parent.unique().numel() for way in (False, True)]

@@ -119,9 +119,9 @@ def test_the_server_makes_several_graphs_a_client_with_dropout_in_the_release_al
     config = make_config("ghost", variant, **{"method.graphs": 3, "method.server_steps": 2, "method.dropout": 0.5})
     clients = make_clients(world, config)
     server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
-    before, made = server.draws.get_state(), []
+    before, made = server.rng.get_state(), []
     for _ in range(2):
-        server.draws.set_state(before)
+        server.rng.set_state(before)
         graph, labels = server.graph(0)
         made.append(graph.features)
         each = np.diff(world.graph.ptr)[0] // 4

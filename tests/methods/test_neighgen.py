@@ -13,7 +13,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.methods.fedsageplus.generators import FGEN, GeneratorGroup, GeneratorTraining
 from fgl_repro.methods.fedsageplus.method import FedSagePlus
-from fgl_repro.nn.ragged import Draws
+from fgl_repro.nn.ragged import ClientStreams
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config
@@ -36,8 +36,8 @@ def test_a_neighbour_is_made_of_noise_around_its_parent(world: World) -> None:
     net, local, w = group.net, group.impaired.local, group.params
     z = torch.rand(len(local.nodes), net.latent)
     counts = torch.tensor([0, 2, 1]).repeat(len(z))[: len(z)]
-    draws = Draws([torch.Generator().manual_seed(k) for k in range(3)])
-    pool = net.generate(w, local, z, counts, draws, drop=False, sample=False)
+    streams = ClientStreams([torch.Generator().manual_seed(k) for k in range(3)])
+    pool = net.generate(w, local, z, counts, streams, drop=False, sample=False)
     expected: dict[int, list[torch.Tensor]] = {}
     for k in range(3):
         nodes = [v for v in range(local.ptr[k], local.ptr[k + 1]) if counts[v]]
@@ -71,7 +71,7 @@ def test_losses_are_weighed_as_the_variant_says(
         return (number * bias).sum(1)
 
     monkeypatch.setattr(group, "home_loss", lambda pool, estimate: of_slope(1))
-    monkeypatch.setattr(group, "label_loss", lambda pool, draws: of_slope(10))
+    monkeypatch.setattr(group, "label_loss", lambda pool, streams: of_slope(10))
     monkeypatch.setattr(group, "drawn_loss", lambda pool: of_slope(100))
     back = [torch.full_like(group.params[name], 100.0 * (name == "f1")) for name in FGEN]
     monkeypatch.setattr(group, "returned_gradients", lambda pool: back)
@@ -93,7 +93,7 @@ def test_only_the_release_of_fedsageplus_hangs_with_dropout(
     group = make_group(world, name, variant)
     group.params["d1"].data.fill_(2.0)  # some counts of every variant are positive
     seen: list[torch.Size] = []
-    monkeypatch.setattr(Draws, "dropout", lambda self, x, p, ptr: seen.append(x.shape) or x)
+    monkeypatch.setattr(ClientStreams, "dropout", lambda self, x, p, ptr: seen.append(x.shape) or x)
     parents, _ = group.mend()
     assert len(parents)
     assert [shape[1] for shape in seen] == ([group.net.trunk[1]] if dropped else [])

@@ -66,7 +66,9 @@ def test_a_condensations_loss_and_its_gradients_are_those_of_a_plain_rewrite(hop
     rng, draws, truth = torch_rng("loss", 0), np.random.default_rng(0), torch.tensor(labels)
     shape = 4, 5 * (hops + 1)
     pooled = Pooled(np.array([0.2, 0.3, 0.4, 0.1]), draws.normal(size=shape), draws.random(shape))
-    work = condensation.Condensation(OpFGL(hops=hops, linking="matrix", align=10.0, smooth=0.1), pooled, truth, rng)
+    work = condensation.SurrogateTraining(
+        OpFGL(hops=hops, linking="matrix", align=10.0, smooth=0.1), pooled, truth, rng
+    )
     x = work.features["X"].detach().double().requires_grad_()
     links = work.links_of(work.net, x.float()).detach().double().requires_grad_()
     around, parts = normalised(links), [x]
@@ -95,7 +97,7 @@ def test_condensation_comes_near_the_statistics_it_is_given(linking: str) -> Non
     method = OpFGL(linking=linking, links=16, lr_features=0.02, lr_links=0.01)
     for each in (1, 4):
         classes = torch.arange(3).repeat_interleave(each)
-        work = condensation.Condensation(method, pooled, classes, torch_rng("s", 0))
+        work = condensation.SurrogateTraining(method, pooled, classes, torch_rng("s", 0))
         first = float(work.iterate(0))
         work.turn(1, 300)
         assert float(work.iterate(300)) < 0.5 * first
@@ -110,7 +112,7 @@ def test_a_cycle_begins_with_the_predictor_and_weak_links_are_none(linking: str)
     """Ten iterations of fifty train the links, the others the features."""
     pooled = Pooled(np.array([0.5, 0.5]), np.ones((2, 6)), np.ones((2, 6)))
     method = OpFGL(linking=linking, links=4, lr_features=0.02, lr_links=0.01)
-    work = condensation.Condensation(method, pooled, torch.arange(2), torch_rng("s", 0))
+    work = condensation.SurrogateTraining(method, pooled, torch.arange(2), torch_rng("s", 0))
     learnt = {"net": [], "X": []}
     for number in range(101):
         before = [work.features["X"].detach().clone(), *(value.detach().clone() for value in work.net.values())]
@@ -142,16 +144,16 @@ def test_the_condensation_gets_what_the_options_say(
 ) -> None:
     """Statistics of labelled and of reliable nodes, pooled as the variant has it, and each number in its place."""
     world = worlds.build("plain", toy_graph, "random", 3)  # all have all classes: the variants differ in every one
-    said, numbers, real = {}, [], condensation.Condensation
+    said, numbers, real = {}, [], condensation.SurrogateTraining
 
-    def noted(*given: object) -> condensation.Condensation:
+    def noted(*given: object) -> condensation.SurrogateTraining:
         said["work"] = work = real(*given)
         said["method"], said["pooled"] = given[:2]
         once = work.iterate
         monkeypatch.setattr(work, "iterate", lambda number: numbers.append(number) or once(number))
         return work
 
-    monkeypatch.setattr(condensation, "Condensation", noted)
+    monkeypatch.setattr(condensation, "SurrogateTraining", noted)
     own = {"hops": 2, "links": 5, "lr_features": 0.3, "lr_links": 0.7, "align": 3.0, "smooth": 0.9, "iterations": 53}
     own |= {"confidence": 0.5, "degree": 0, "secure": is_secure}
     config = make_config("opfgl", variant, **{f"method.{n}": v for n, v in own.items()})

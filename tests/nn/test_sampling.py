@@ -20,7 +20,7 @@ from fgl_repro.fl.batches import Batches
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedsageplus.mending import MendedGraph, distances
 from fgl_repro.nn import view as view_module
-from fgl_repro.nn.models.sage import SAGE, SageHalves
+from fgl_repro.nn.models.sage import SAGE, SAGEHalves
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.sampling import Neighbours
 from fgl_repro.nn.view import Views
@@ -54,7 +54,7 @@ def thinned(graph: Graph) -> Graph:
     return replace(graph, adjacency=type(graph.adjacency)((dense + dense.T).astype(np.float32)))
 
 
-@pytest.mark.parametrize("architecture", [SAGE, SageHalves])
+@pytest.mark.parametrize("architecture", [SAGE, SAGEHalves])
 @pytest.mark.parametrize("sparse_below", [0.0, 1.1], ids=["dense", "sparse"])
 def test_every_neighbour_drawn_equally_often_is_full_sage(
     toy_graph: Graph, architecture: type[SAGE], sparse_below: float, monkeypatch: pytest.MonkeyPatch
@@ -88,7 +88,7 @@ def test_every_neighbour_drawn_equally_often_is_full_sage(
 def test_halves_are_stellargraphs_layers(toy_graph: Graph) -> None:
     """Both layers written out: concatenated halves, ReLU between, length 1, dense."""
     graph = UnionGraph.induced(toy_graph, [np.arange(120)])
-    model = SageHalves(toy_graph.num_features, toy_graph.num_classes, 8, 0.0)
+    model = SAGEHalves(toy_graph.num_features, toy_graph.num_classes, 8, 0.0)
     single = model.init(torch.Generator().manual_seed(1))
     single = {name: value + 0.1 for name, value in single.items()}
     a = torch.from_numpy(toy_graph.adjacency.toarray())
@@ -121,10 +121,11 @@ def test_the_remainder_is_a_batch(world: World) -> None:
     assert len(steps) == -(-sizes.max() // 7)
     rows = np.concatenate([batch.rows for batch in steps])
     assert np.array_equal(np.sort(rows), world.train)
-    assert all(batch.draws.shape == (len(batch.rows), 6) for batch in steps)
+    assert all(batch.uniform.shape == (len(batch.rows), 6) for batch in steps)
     again = list(Batches(world, 7, 0, remainder=True, draws=6).epoch())
     assert all(
-        np.array_equal(a.draws, b.draws) and np.array_equal(a.rows, b.rows) for a, b in zip(steps, again, strict=True)
+        np.array_equal(a.uniform, b.uniform) and np.array_equal(a.rows, b.rows)
+        for a, b in zip(steps, again, strict=True)
     )
 
 
@@ -151,7 +152,7 @@ def test_draws_of_a_client_do_not_depend_on_anothers_size(world: World) -> None:
     whole, less = (next(Batches(w, 7, 0, True, 6).epoch()) for w in (world, fewer))
     own = [world.graph.owner[batch.rows] == 2 for batch in (whole, less)]
     assert np.array_equal(whole.rows[own[0]], less.rows[own[1]])
-    assert np.array_equal(whole.draws[own[0]], less.draws[own[1]])
+    assert np.array_equal(whole.uniform[own[0]], less.uniform[own[1]])
 
 
 def test_the_servers_model_is_judged_once_for_all(world: World) -> None:
@@ -247,7 +248,7 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
     """Clients ask a model for its fan-out, not for its class."""
 
     class Foreign:
-        def __init__(self, model: SageHalves) -> None:
+        def __init__(self, model: SAGEHalves) -> None:
             self.model = model
 
         def __getattr__(self, name: str) -> Any:
@@ -258,7 +259,7 @@ def test_any_model_may_have_a_fanout(world: World) -> None:
 
     config = run_of(**{"model.test_fanout": 5})
     model = config.model.build(world.graph.base.num_features, world.graph.base.num_classes)
-    assert isinstance(model, SageHalves)
+    assert isinstance(model, SAGEHalves)
     both = [Clients(config.method, m, world, config.protocol, 0, Views(CPU)) for m in (model, Foreign(model))]
     first, second = (clients.logits(next(clients.steps(1))) for clients in both)
     assert torch.equal(first, second)

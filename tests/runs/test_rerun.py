@@ -8,7 +8,7 @@ import torch
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.provenance import gpu_of
-from fgl_repro.runs.rerun import OTHER_CPU, Comparison, config_of, largest_gap, same_cpu
+from fgl_repro.runs.rerun import OTHER_CPU, RerunComparison, config_of, largest_gap, same_cpu
 from support import helpers
 
 ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
@@ -26,7 +26,7 @@ ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
     ],
 )
 def test_rounding_of_another_cpu_is_no_failure(lines: list[str], largest: float, bound: float, ok: bool) -> None:
-    assert Comparison(lines, largest, bound).ok is ok
+    assert RerunComparison(lines, largest, bound).ok is ok
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_cpu_is_told_by_what_its_record_says_of_it() -> None:
 
 def test_it_says_when_the_files_of_the_options_have_changed() -> None:
     told = "2 values differ, accuracies (errors: as a share) by up to 0.0100 (same CPU"
-    assert str(Comparison([ACCURACY] * 2, 0.01, 0.0)) == f"{told})."
-    assert str(Comparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
+    assert str(RerunComparison([ACCURACY] * 2, 0.01, 0.0)) == f"{told})."
+    assert str(RerunComparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
         f"{told}, and the files of its options have changed since)."
     )
 

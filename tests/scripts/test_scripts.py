@@ -151,10 +151,10 @@ def test_stored_divisions_are_those_that_the_released_code_draws(
     """By Metis, whose library is here; that the published ones come out is what the others are trusted for."""
     divisions, graph = script("opfgl_divisions"), real_graph(name, "raw", "whole")
     drawn = divisions.divide(graph, "metis", 10)
-    assert divisions.told(graph, "metis", 10, drawn) == f"{division}, to the bit"
+    assert divisions.stored_division(graph, "metis", 10, drawn) == f"{division}, to the bit"
     drawn[1][0] = (drawn[1][0] + 1) % 3
-    assert divisions.told(graph, "metis", 10, drawn) == f"none of {division}"
-    assert divisions.told(graph, "metis", 7, drawn) == "none is stored"
+    assert divisions.stored_division(graph, "metis", 10, drawn) == f"none of {division}"
+    assert divisions.stored_division(graph, "metis", 7, drawn) == "none is stored"
 
 
 def test_clusters_are_near_the_best_ones_and_pieces_are_dealt_by_size() -> None:

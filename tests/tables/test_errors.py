@@ -19,7 +19,7 @@ from fgl_repro.tables import agreement, artifact, compare, entries, findings, pr
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load, parse
-from fgl_repro.tables.published import Published
+from fgl_repro.tables.published import PublishedPaper
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -212,7 +212,7 @@ def test_tuning_takes_the_lowest() -> None:
 def test_findings_tell_errors(archive: Archive, tmp_path: Path) -> None:
     artifact.write(artifact.make(zinc(), "fedvn", archive), tmp_path / "fedvn")
     text = "{cell digits=4 spread=1} {paper digits=4} {points} {ahead}".replace("}", " method=fedvn}")
-    filled = findings.fill(text, Published(tmp_path), "here", {})
+    filled = findings.fill(text, PublishedPaper(tmp_path), "here", {})
     assert filled == "0.5000 ± 0.0141 0.4947 +1.1 1 of 1"
 
 

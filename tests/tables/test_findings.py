@@ -11,7 +11,7 @@ import pytest
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables import findings
-from fgl_repro.tables.published import Published
+from fgl_repro.tables.published import PublishedPaper
 
 CELLS = [  # dataset, clients, method, printed, suspect, ours, std, old rule
     ("cora", "3", "fedavg", "0.80", "0", "0.81", "0.010", "agrees"),
@@ -36,7 +36,7 @@ None.
 """
 
 
-class Made(Published):
+class Made(PublishedPaper):
     """Published files whose packed runs are made up: three seeds at one learning rate, one at another."""
 
     def __init__(self, folder: Path) -> None:

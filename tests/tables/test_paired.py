@@ -18,7 +18,7 @@ from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import findings, paired
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.load import load
-from fgl_repro.tables.published import Published
+from fgl_repro.tables.published import PublishedPaper
 from fgl_repro.tables.request import Request
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
@@ -110,7 +110,7 @@ def test_findings_say_what_is_told_of_packed_runs(tmp_path: Path) -> None:
     means = {"local": 0.5, "fedavg": 0.7, "fedpub-release": 0.7, "fedlog-release": 0.6, "fedlog-paper": 0.6}
     recorded(store.folder, spec, "fedlog_splits", means)
     packed.pack(store.all(), tmp_path / "fedlog" / "runs.csv")
-    paper = Published(tmp_path / "fedlog")
+    paper = PublishedPaper(tmp_path / "fedlog")
 
     def filled(said: str) -> str:
         text = f"{{told table=1 row=fedpub-release {said}}}"
@@ -156,7 +156,7 @@ def test_a_gap_that_alone_would_be_told_is_not_among_many(tmp_path: Path) -> Non
         line = next(line for line in found.lines if line.cell.row.id == "fedavg-release")
         assert line.gap is not None
         assert line.gap.p == pytest.approx(0.044, abs=1e-3)
-        assert not line.told, "also where it is asked for alone: narrowing chooses no test"
+        assert not line.differs, "also where it is asked for alone: narrowing chooses no test"
         assert (len(found.lines), found.tested) == (len(part.rows) - (part is whole), len(whole.rows) - 1)
 
 

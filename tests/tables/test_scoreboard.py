@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fgl_repro.tables import scoreboard
-from fgl_repro.tables.published import Published
+from fgl_repro.tables.published import PublishedPaper
 
 
 def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
@@ -41,7 +41,7 @@ def test_runs_are_counted_by_what_they_were_made_on(tmp_path: Path, monkeypatch:
         return SimpleNamespace(versions={"torch": torch}, threads=threads, on_gpu=on_gpu)
 
     usual, threads, gpu = run("2.13.0+cpu", 1, False), run("2.11.0", 2, False), run("2.11.0", 1, True)
-    made = Published(tmp_path)
+    made = PublishedPaper(tmp_path)
     monkeypatch.setattr(made, "records", dict(enumerate([usual, gpu, usual, threads, gpu, usual])), raising=False)
     told = "3 on a CPU (torch 2.13.0, 1 thread), 2 on a GPU (torch 2.11.0), 1 on a CPU (torch 2.11.0, 2 threads)"
     assert scoreboard.machines({"a": made}) == f"6 runs: {told}"

@@ -174,8 +174,8 @@ def _show(name: str, options: argparse.Namespace) -> int:
 
 def _rebuilt(name: str) -> str:
     """Say of a rebuild that it is one."""
-    told = rebuilt(name)
-    return f"; a rebuild: {told}" if told else ""
+    how_rebuilt = rebuilt(name)
+    return f"; a rebuild: {how_rebuilt}" if how_rebuilt else ""
 
 
 def _described(graph: Graph) -> str:

@@ -20,28 +20,28 @@ def explain(error: BaseException) -> str:
     """Tell any refusal as one sentence."""
     if isinstance(error, UserError) or (isinstance(error, OSError) and not isinstance(error, HydraException)):
         return sentence(error)
-    if told_of_yaml := of_yaml(error):
-        return sentence(UserError(told_of_yaml))
+    if of_a_yaml := of_yaml(error):
+        return sentence(UserError(of_a_yaml))
     if isinstance(error, OverrideParseException):
         return f"the override '{error.override}' cannot be read: {in_one_line(error)}."
-    if told := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
-        as_list = f", or write {told[1]}=[{told[2]}] if it is one list" if "." in told[1] else ""
-        return f"{told[1]}={told[2]} gives several values: add -m (a sweep){as_list}."
+    if matched := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
+        as_list = f", or write {matched[1]}=[{matched[2]}] if it is one list" if "." in matched[1] else ""
+        return f"{matched[1]}={matched[2]} gives several values: add -m (a sweep){as_list}."
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing(error.missing_cfg_file, list(error.options or ()), str(error))
     cause = error.__cause__
     message = str(error)
-    told = re.search(r"Could not override '([^']+)'", message)
-    if told and isinstance(cause, OmegaConfBaseException) and isinstance(cause.object_type, type):
-        key = str(cause.full_key or told[1])
+    matched = re.search(r"Could not override '([^']+)'", message)
+    if matched and isinstance(cause, OmegaConfBaseException) and isinstance(cause.object_type, type):
+        key = str(cause.full_key or matched[1])
         if not is_dataclass(cause.object_type):  # an open mapping, as protocol.tuning
             return f"{key} is not there to be changed: write + before its name to add it."
         return unknown_key(key, cause.object_type)
     if "does not support deletion" in f"{message} {cause}":
         return "keys of a run cannot be removed: leave the word with ~ out, or give the key another value."
-    told = re.search(r"Error merging override (\S+)", message)
-    if told and cause is not None:
-        key, _, value = told[1].partition("=")
+    matched = re.search(r"Error merging override (\S+)", message)
+    if matched and cause is not None:
+        key, _, value = matched[1].partition("=")
         return wrong_value(key, value, cause)
     if isinstance(error, MissingMandatoryValue):
         key = str(error.full_key)

@@ -25,8 +25,8 @@ def of_chosen(words: Sequence[str]) -> str:
 
 
 def _section(word: str, part: object) -> str:
-    told = meanings(type(part))
-    known = [f.name for f in fields(part) if f.name in told]  # type: ignore[arg-type]
-    lines = [f"{word}:", *(f"  {name}: {told[name]}" for name in known)]
+    meaning_of = meanings(type(part))
+    known = [f.name for f in fields(part) if f.name in meaning_of]  # type: ignore[arg-type]
+    lines = [f"{word}:", *(f"  {name}: {meaning_of[name]}" for name in known)]
     width = shutil.get_terminal_size().columns
     return "\n".join(textwrap.fill(line.replace("``", ""), width, subsequent_indent="    ") for line in lines)

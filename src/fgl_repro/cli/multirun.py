@@ -35,8 +35,8 @@ class Progress(Callback):
             return
         fixed = [f"{name}={values}" for name, values in (hydra.sweeper.get("params") or {}).items()]
         overrides, loader = [*fixed, *hydra.overrides.task], GlobalHydra.instance().config_loader()
-        if told := refusal(overrides, hydra.sweeper.get("max_batch_size"), loader):
-            print(f"fgl-train: {told}", file=sys.stderr)
+        if refused := refusal(overrides, hydra.sweeper.get("max_batch_size"), loader):
+            print(f"fgl-train: {refused}", file=sys.stderr)
             raise SystemExit(MISTAKE)  # of what is an Exception Hydra would make a warning
         if launcher == "BasicLauncher" and config.runtime.progress:
             total = jobs(overrides, loader)

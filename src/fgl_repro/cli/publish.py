@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,14 +13,12 @@ from fgl_repro.cli import request
 from fgl_repro.config import outdated
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
+from fgl_repro.runs.progress import Watched
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
 from fgl_repro.tables import artifact, findings, needs, report
 from fgl_repro.tables.spec import TableSpec
-
-Watched = Callable[[Sequence[request.Pair]], Iterable[request.Pair]]
-"""Shows a bar while many tables are filled."""
 
 LOCK = ".publish.lock"
 """File in a paper's folder that a process holds locked while it publishes there; git ignores it."""

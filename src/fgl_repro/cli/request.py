@@ -6,7 +6,6 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
 from fgl_repro.runs.folders import RunFolders, default_records, folder_named
+from fgl_repro.runs.progress import Watched
 from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
@@ -43,7 +43,7 @@ from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.status import Plan, plan
 from fgl_repro.tables.swept import added_lines
 
-Pair = tuple[TableSpec, str]
+TableAndProtocol = tuple[TableSpec, str]
 """A table or figure and a protocol."""
 
 
@@ -117,7 +117,9 @@ def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str
 
 
 def plans(
-    table: str | None, watched: Callable[[Sequence[Pair]], Iterable[Pair]], refused: list[UserError]
+    table: str | None,
+    watched: Watched,
+    refused: list[UserError],
 ) -> dict[str, list[Plan]]:
     """Plan the runs of tables and figures by paper, as :func:`specs` names them and refuses some.
 
@@ -125,7 +127,7 @@ def plans(
     """
 
     @lru_cache
-    def pairs() -> dict[str, list[Pair]]:
+    def pairs() -> dict[str, list[TableAndProtocol]]:
         named = specs(table, refused)
         return {paper: [pair for spec in own for pair in spec.by_protocol()] for paper, own in named.items()}
 

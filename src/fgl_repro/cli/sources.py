@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from fgl_repro.cli.request import Pair, part_words
+from fgl_repro.cli.request import TableAndProtocol, part_words
 from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
@@ -14,7 +14,7 @@ from fgl_repro.tables import needs
 from fgl_repro.tables.request import Request
 
 
-def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
+def numbers_rest_on(parts: Iterable[TableAndProtocol], archive: Archive) -> str:
     """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
     found = _records(parts, archive)
     local = sum(archive.is_local(record.key) for record in found)
@@ -26,13 +26,13 @@ def numbers_rest_on(parts: Iterable[Pair], archive: Archive) -> str:
     return " ".join(filter(None, [*lines, mixed_graphs(found)]))
 
 
-def warn_of_graphs(parts: Iterable[Pair], archive: Archive) -> None:
+def warn_of_graphs(parts: Iterable[TableAndProtocol], archive: Archive) -> None:
     """Say on stderr where tables' runs were made on different graphs, for commands that print numbers and no more."""
     if mixed := mixed_graphs(_records(parts, archive)):
         print(f"fgl-table: {mixed}", file=sys.stderr)
 
 
-def _records(parts: Iterable[Pair], archive: Archive) -> list[Record]:
+def _records(parts: Iterable[TableAndProtocol], archive: Archive) -> list[Record]:
     """Load the runs that tables' numbers rest on, tuning candidates among them."""
     keys = {key for part in parts for key in needs.needed(*part, archive)}
     return [record for key in keys if (record := archive.load(key)) is not None]

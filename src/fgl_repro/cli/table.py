@@ -287,10 +287,10 @@ def _missing(args: argparse.Namespace) -> int:
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
-        told = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
+        time = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
         new = len(left) - len(known)
-        told += [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
-    print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(told) if left else 'nothing is missing'}.", file=sys.stderr)
+        time += [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
+    print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(time) if left else 'nothing is missing'}.", file=sys.stderr)
     return 0
 
 
@@ -299,23 +299,23 @@ def _compare(args: argparse.Namespace) -> int:
     archive = request.folders_of(args).archive(requests[0].spec.paper)
     for number, wanted in enumerate(_watched(requests)):
         made = artifact.make(wanted.part, wanted.protocol, archive)
-        told = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
+        where_written = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
-            told = _files(artifact.write(made, args.out / made.place))
+            where_written = _files(artifact.write(made, args.out / made.place))
         text = made.content.body if made.content.grid else made.page
         if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
             cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")
             text = "\n\n".join([text, "".join(cells[1:])])
         print("\n" * bool(number) + text.rstrip())
-        print(f"\n{told}")
+        print(f"\n{where_written}")
     print(sources.of_requests(requests, archive))
     sources.warn(requests, archive)
     return 0
 
 
 def _push(args: argparse.Namespace) -> int:
-    told, all_taken = to_wandb.push(args, _watched)
-    print(told)
+    logged, all_taken = to_wandb.push(args, _watched)
+    print(logged)
     return 0 if all_taken else 1
 
 
@@ -370,8 +370,8 @@ def _list(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     store, none_yet = request.folders_of(args).store, args.records == RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
-    for told in damaged:
-        print(f"fgl-table: {told}", file=sys.stderr)
+    for damage in damaged:
+        print(f"fgl-table: {damage}", file=sys.stderr)
     for path in store.foreign():
         print(f"fgl-table: {path} is no record, and nothing reads it: move it out of the folder.", file=sys.stderr)
     print(f"{len(store.files())} records in {args.records} and the packed files in {args.results}: ", end="")

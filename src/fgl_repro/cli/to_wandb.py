@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
+from fgl_repro.runs.progress import Watched
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.tables import artifact, needs, results
 from fgl_repro.tables.swept import added_lines
-
-Watched = Callable[[list[Any]], Iterable[Any]]
 
 
 def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
@@ -59,14 +56,14 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
         }
         table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
     way = "offline, for W&B was out of reach" if tracking.out_of_reach() else args.mode
-    told = f"{taken} runs{' and the table' if table else ''} logged ({way})."
+    logged = f"{taken} runs{' and the table' if table else ''} logged ({way})."
     if before:
-        told += f" {before} had been logged before: --again logs them once more."
+        logged += f" {before} had been logged before: --again logs them once more."
     if foreign := sum(not archive.is_local(record.key) for record in recorded):
-        told += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
+        logged += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
     if done := taken + before == len(recorded) and (table is not None or not recorded):
-        return told, done
-    return f"{told} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
+        return logged, done
+    return f"{logged} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
 
 
 def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:

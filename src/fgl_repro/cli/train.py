@@ -75,11 +75,11 @@ def _given(config: Config, words: Sequence[str]) -> str:
     """Write ``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
     names = {"method": config.method.name, "dataset": config.dataset.name, "partitioner": config.partitioner.name}
     names |= {"setting": config.setting.option_name, "protocol": config.protocol.name}
-    told = {f"{key}={name}" for key, name in names.items()} | {f"method.variant={config.method.variant}"}
-    told |= {f"partitioner.clients={config.partitioner.clients}"}
+    already_named = {f"{key}={name}" for key, name in names.items()} | {f"method.variant={config.method.variant}"}
+    already_named |= {f"partitioner.clients={config.partitioner.clients}"}
     parts = {*AXES, "experiment", "debug"}
     given = [word for word in (word.lstrip("+") for word in words) if re.split("[.=]", word)[0] in parts]
-    more = [word for word in given if word not in told]
+    more = [word for word in given if word not in already_named]
     return " ".join([names["partitioner"], names["setting"], names["protocol"], *more])
 
 
@@ -178,10 +178,10 @@ def _main() -> int:
         _complain(explain(error))
     except (ValueError, YAMLError, RecursionError) as error:
         null = "Config group override" in str(error)  # Hydra's word for method=null
-        told = "a group cannot be null: name one of its options, as in method=fedavg." if null else of_yaml(error)
-        if told is None or _full_traceback:
+        refused = "a group cannot be null: name one of its options, as in method=fedavg." if null else of_yaml(error)
+        if refused is None or _full_traceback:
             raise
-        _complain(told)
+        _complain(refused)
     if mixed := mixed_graphs(_found):
         print(f"fgl-train: {mixed}", file=sys.stderr)
     return MISTAKE if _failed else 0

@@ -133,12 +133,12 @@ def _marked(names: Iterable[str], default: str | None) -> str:
 
 
 @cache
-def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
+def _register(known: tuple[tuple[str, str, type], ...], help_text: str) -> None:
     """Register resolvers and schemas with OmegaConf and Hydra.
 
     Args:
         known: Group, name and class of every schema.
-        told: What ``--help`` says.
+        help_text: What ``--help`` says.
     """
     OmegaConf.register_new_resolver("folder", lambda name, default: str(folder_of(name, default)), replace=True)
     for axis in ("dataset", "method", "partitioner", "cell"):
@@ -147,7 +147,7 @@ def _register(known: tuple[tuple[str, str, type], ...], told: str) -> None:
     hints = get_type_hints(Config)
     loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
     store.store(name=NOTHING, node={})
-    page = {"app_name": "fgl-train", "header": "", "footer": "", "template": told}
+    page = {"app_name": "fgl-train", "header": "", "footer": "", "template": help_text}
     store.store(group="hydra/help", name="fgl", node=page)
     store.store(name="_schema", node=make_dataclass("Config", loose))  # an option's own class replaces Any
     for group, name, node in known:
@@ -174,11 +174,11 @@ def _typed(cfg: DictConfig) -> Config:
     try:
         OmegaConf.resolve(cfg)
     except InterpolationResolutionError as error:
-        _, marker, told = str(error).partition(f"{UserError.__name__} raised while resolving interpolation: ")
+        _, marker, message = str(error).partition(f"{UserError.__name__} raised while resolving interpolation: ")
         if not marker:
             where = error.full_key or "a value"
             raise UserError(f"{where} refers to what is not there ({in_one_line(error)}): mend it.") from error
-        raise UserError(told.splitlines()[0]) from None  # a resolver's own sentence, which OmegaConf has wrapped
+        raise UserError(message.splitlines()[0]) from None  # a resolver's own sentence, which OmegaConf has wrapped
     _known(cfg, "", Config)
     values: dict[str, Any] = {}
     for f in fields(Config):

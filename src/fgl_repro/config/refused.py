@@ -37,10 +37,10 @@ def in_a_sentence() -> Iterator[None]:
     try:
         yield
     except (HydraException, OmegaConfBaseException, *UNREADABLE, ValueError) as error:
-        told = of_yaml(error)
-        if told is None and not isinstance(error, HydraException | OmegaConfBaseException):
+        fault = of_yaml(error)
+        if fault is None and not isinstance(error, HydraException | OmegaConfBaseException):
             raise
-        raise UserError(told or f"{in_one_line(error.__cause__ or error)}: mend the yaml.") from error
+        raise UserError(fault or f"{in_one_line(error.__cause__ or error)}: mend the yaml.") from error
 
 
 def of_yaml(error: BaseException) -> str | None:
@@ -48,15 +48,15 @@ def of_yaml(error: BaseException) -> str | None:
     message, cause = str(error), error.__cause__ or error.__context__
     if isinstance(error, UNREADABLE) or isinstance(cause, GrammarParseError):
         return _unreadable(error)
-    if told := re.match(r"Invalid defaults list in '(.+)', (.+)", message):
-        return _wrong(told[1], f"its {told[2]}, as in [{_first_schema(told[1])}, _self_]")
-    if not (told := re.match(r"In '(.+?)': (Could not load|Could not find|\w+ raised while composing)", message)):
+    if matched := re.match(r"Invalid defaults list in '(.+)', (.+)", message):
+        return _wrong(matched[1], f"its {matched[2]}, as in [{_first_schema(matched[1])}, _self_]")
+    if not (matched := re.match(r"In '(.+?)': (Could not load|Could not find|\w+ raised while composing)", message)):
         return None
-    if told[2] == "Could not find" and told[1].rpartition("/")[0] not in GROUPS:
+    if matched[2] == "Could not find" and matched[1].rpartition("/")[0] not in GROUPS:
         return None  # a choice, which an experiment makes as a command line does
     if isinstance(error, MissingConfigException):
-        return _wrong(told[1], _unknown_default(told[1], str(error.missing_cfg_file)))
-    return _wrong(told[1], _wrong_entry(told[1], cause)) if isinstance(cause, OmegaConfBaseException) else None
+        return _wrong(matched[1], _unknown_default(matched[1], str(error.missing_cfg_file)))
+    return _wrong(matched[1], _wrong_entry(matched[1], cause)) if isinstance(cause, OmegaConfBaseException) else None
 
 
 def no_schema(group: str) -> str:
@@ -91,11 +91,11 @@ def check_name(protocol: str) -> None:
 
 def wrong_value(key: str, value: Any, error: BaseException) -> str:
     """Write the sentence for a value that a key cannot have."""
-    told = re.search(r"could not be converted to (Float|Integer)", str(error))
-    if told and isinstance(getattr(error, "key", None), int) and not key.endswith("]"):
-        return f"{key}={value}: give a list of {WANTED[told[1]].removeprefix('a ')}s."
-    if told:
-        return f"{key}={value}: give {WANTED[told[1]]}."
+    matched = re.search(r"could not be converted to (Float|Integer)", str(error))
+    if matched and isinstance(getattr(error, "key", None), int) and not key.endswith("]"):
+        return f"{key}={value}: give a list of {WANTED[matched[1]].removeprefix('a ')}s."
+    if matched:
+        return f"{key}={value}: give {WANTED[matched[1]]}."
     if "is not Optional" in str(error):
         return f"{key}={value}: it always has a value: give one, or leave the word out."
     return f"{key}={value}: {in_one_line(error)}."
@@ -132,10 +132,10 @@ def _unreadable(error: BaseException) -> str | None:
     for path in [named, *own] if named.is_file() else own:
         try:
             found = read_yaml(path, path.parent.name)
-        except UserError as told:
-            if path == named or reason in str(told):
-                return str(told)
-            others.append(str(told))
+        except UserError as unreadable:
+            if path == named or reason in str(unreadable):
+                return str(unreadable)
+            others.append(str(unreadable))
             continue
         defaults = found.get("defaults") if isinstance(found, dict) else None
         if isinstance(error, RecursionError) and isinstance(defaults, list) and path.stem in defaults:

@@ -76,10 +76,10 @@ def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
     try:
         return OmegaConf.to_container(OmegaConf.load(path), resolve=resolve)
     except RecursionError:
-        told = CONTAINS_ITSELF
+        reason = CONTAINS_ITSELF
     except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:
-        told = in_one_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
-    raise UserError(f"the {kind} {path} cannot be read ({told}): mend the yaml.")
+        reason = in_one_line(error) if isinstance(error, OmegaConfBaseException) else " ".join(str(error).split())
+    raise UserError(f"the {kind} {path} cannot be read ({reason}): mend the yaml.")
 
 
 def in_one_line(error: BaseException) -> str:

@@ -55,8 +55,8 @@ def options(axis: str) -> dict[str, type[Any]]:
             raise UserError(f"the installed {axis} {point.name} ({point.value}) cannot be loaded: {error}.") from error
         if not _is_option(item, axis):
             raise UserError(f"the installed {axis} {point.name} ({point.value}) is no class of a {axis} with a name.")
-        if told := _fault(item):
-            raise UserError(f"the installed {axis} {point.name} ({point.value}) {told}: see docs/adding.md.")
+        if fault := _fault(item):
+            raise UserError(f"the installed {axis} {point.name} ({point.value}) {fault}: see docs/adding.md.")
         if found.setdefault(item.name, item) is not item:
             holder = found[item.name].__module__
             raise UserError(
@@ -76,8 +76,8 @@ def announce(item: type[Any]) -> None:
     if axis not in PACKAGES or not _is_option(item, axis):
         what = getattr(item, "__name__", item)
         raise UserError(f"{what} is no class of an axis with a name of its own: see docs/adding.md.")
-    if told := _lost_fields(item) or _fault(item):
-        raise UserError(f"{item.__name__} {told}: see docs/adding.md.")
+    if fault := _lost_fields(item) or _fault(item):
+        raise UserError(f"{item.__name__} {fault}: see docs/adding.md.")
     if options(axis).get(item.name, item) is not item and (axis, item.name) not in _announced:
         raise UserError(f"{axis} {item.name} exists already: give {item.__name__} another name.")
     _announced.add((axis, item.name))

@@ -199,10 +199,10 @@ def _simple(owner: type, name: str, kind: str, value: Any) -> Any:
 
 def meanings(kind: type[Any]) -> dict[str, str]:
     """Read what the docstrings of a class and of its bases say of each field, below ``Attributes:``."""
-    told: dict[str, str] = {}
+    meaning_of: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
         entries = re.split(r"\n(?! )", textwrap.dedent(section))
         for names, _, words in (entry.partition(": ") for entry in entries):
-            told |= dict.fromkeys(names.split(", "), " ".join(words.split()))
-    return told
+            meaning_of |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return meaning_of

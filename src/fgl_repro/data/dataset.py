@@ -156,7 +156,7 @@ class Dataset(Option):
 
 
 @dataclass
-class Published(Dataset):
+class CatalogDataset(Dataset):
     """A data set of the catalogue: its sizes, checksums and fingerprints are known beforehand."""
 
     source: ClassVar[Source]

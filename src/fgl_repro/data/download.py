@@ -239,8 +239,8 @@ def _read(name: str, source: Source, root: Path, cache: Path) -> Any:
             if source.pinned or not _may_lie_in_files(error):
                 raise
             found = paths[0] if len(paths) == 1 else f"one of the files in {paths[0].parent}"
-            told = " ".join(str(error).split())
-            raise DamagedFileError(f"{found} cannot be read ({told}): replace it with the original") from error
+            reason = " ".join(str(error).split())
+            raise DamagedFileError(f"{found} cannot be read ({reason}): replace it with the original") from error
     return replace(raw, origin=str(root / source.folder)) if isinstance(raw, RawGraph) else raw
 
 

@@ -41,8 +41,8 @@ def difference(raw: RawGraph, graph: Graph, known: Facts) -> str:
         "nodes of the largest component": (graph.num_nodes, known.nodes),
         "undirected edges of it": (graph.num_edges, known.edges),
     }
-    told = {what: both for what, both in sizes.items() if both[1]}  # the component's may not be known
-    return ", ".join(f"{found} {what}, expected {size}" for what, (found, size) in told.items() if found != size)
+    known_sizes = {what: both for what, both in sizes.items() if both[1]}  # the component's may not be known
+    return ", ".join(f"{found} {what}, expected {size}" for what, (found, size) in known_sizes.items() if found != size)
 
 
 def whole_graph(name: str, raw: RawGraph) -> Graph:

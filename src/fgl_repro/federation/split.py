@@ -18,7 +18,7 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 UNUSED = 3  # in the graph, but neither trained on nor measured; only worlds that thin the training nodes have such
 
 Ratios = tuple[float, float, float]
-Source = Literal["stream", "fedpub", "opfgl", "openfgl", "partitioner"]
+RoleSource = Literal["stream", "fedpub", "opfgl", "openfgl", "partitioner"]
 
 BY_CLASS = ("opfgl", "openfgl")
 """Sources that draw roles at each client and for each class."""
@@ -45,7 +45,7 @@ class Split:
 
     ratios: Ratios
     seed: int
-    source: Source = "stream"
+    source: RoleSource = "stream"
 
     def __post_init__(self) -> None:
         """Refuse shares that are no three, no whole, or leave nothing to train on."""

@@ -21,12 +21,12 @@ class Batch:
     Attributes:
         rows: Union nodes of all batches, int64, ascending.
         active: Clients that still have a batch in this epoch, bool ``[K]``; the others take no step.
-        draws: Uniform numbers of each row, ``[R, n]``.
+        uniform: Uniform numbers of each row, ``[R, n]``.
     """
 
     rows: np.ndarray
     active: np.ndarray
-    draws: np.ndarray
+    uniform: np.ndarray
 
 
 class Batches:
@@ -65,5 +65,5 @@ class Batches:
         for step in range(int(self.steps.max())):
             part = orders[:, step * self.size : (step + 1) * self.size]
             taken = part >= 0
-            draws = uniform[:, step * self.size : (step + 1) * self.size][taken]
-            yield Batch(np.sort(part[taken]), step < self.steps, draws)
+            numbers = uniform[:, step * self.size : (step + 1) * self.size][taken]
+            yield Batch(np.sort(part[taken]), step < self.steps, numbers)

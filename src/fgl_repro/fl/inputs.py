@@ -58,7 +58,7 @@ class Inputs:
     def batch(self, batch: Batch) -> View:
         """Cut out a mini-batch: all neighbours, or a few drawn ones where the model has a fan-out."""
         if self.model.fanout:
-            return self.neighbours.view(batch.rows, batch.draws, self.model.fanout)
+            return self.neighbours.view(batch.rows, batch.uniform, self.model.fanout)
         return self.cut(self.views.brief, batch.rows)
 
     def evaluation_view(self, rows: np.ndarray) -> View:
@@ -72,8 +72,8 @@ class Inputs:
         if not self.model.test_fanout:
             return self.model.view(self.views, graph, rows)
         shape = (len(rows), draws_of(self.model.test_fanout))
-        draws = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
-        return sampling.Neighbours.of(graph, self.views.device).view(rows, draws, self.model.test_fanout)
+        numbers = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
+        return sampling.Neighbours.of(graph, self.views.device).view(rows, numbers, self.model.test_fanout)
 
 
 def draws_of(fan: int) -> int:

@@ -23,7 +23,7 @@ from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.stage import Stage
 from fgl_repro.fl.steps import Step
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.ragged import Draws
+from fgl_repro.nn.ragged import ClientStreams
 
 
 class LinkTuning(Stage[Step]):
@@ -52,7 +52,7 @@ class LinkTuning(Stage[Step]):
         self.counts = torch.from_numpy(counts).to(device).clamp_min(1)
         ptr = torch.from_numpy(world.graph.ptr).to(device)
         self.first, self.sizes = ptr[:-1][self.owner], ptr.diff()[self.owner]
-        self.draws = Draws([torch_rng(f"pairs/{k}", clients.seed, str(device)) for k in range(clients.count)])
+        self.streams = ClientStreams([torch_rng(f"pairs/{k}", clients.seed, str(device)) for k in range(clients.count)])
         self.dropout = torch_rng("links-dropout", clients.seed, str(device))
 
     def _steps(self, epochs: int, going: np.ndarray) -> Iterator[Step]:
@@ -64,7 +64,7 @@ class LinkTuning(Stage[Step]):
         return found.flatten(0, 1)[self.view.slots]
 
     def _loss(self, step: Step) -> Tensor:
-        drawn = self.draws.uniform(self.ends, 2).T
+        drawn = self.streams.uniform(self.ends, 2).T
         others = self.first + (drawn * self.sizes).long().minimum(self.sizes - 1)
         z = self.outputs(self.params, self.dropout)
         every = F.softplus(-link_logits(z, self.links)) + F.softplus(link_logits(z, others))

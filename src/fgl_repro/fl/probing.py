@@ -81,8 +81,8 @@ class Prober:
             with torch.no_grad():
                 embedded = self.clients.model.embed(trained, cast(Any, view))
             found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
-        told = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
-        return {"alike": told}
+        rounded = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
+        return {"alike": rounded}
 
     def both(self, training: Trained) -> dict[str, dict[str, Measured]]:
         """Measure every probe at the best validation round and at the last."""

@@ -141,7 +141,7 @@ class _Rounds(Generic[S]):
     def __post_init__(self) -> None:
         self.best: Params = {name: torch.empty_like(value) for name, value in self.clients.trained.items()}
         self.rules = self.clients.protocol
-        self.draws = torch_rng("judged", self.clients.seed)
+        self.rng = torch_rng("judged", self.clients.seed)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
@@ -157,7 +157,7 @@ class _Rounds(Generic[S]):
         with torch.no_grad():
             trained = clients.trained
             if self.rules.judged == "crosswise":
-                k = int(torch.randint(clients.count, (), generator=self.draws))
+                k = int(torch.randint(clients.count, (), generator=self.rng))
                 trained = trained | {name: w[k : k + 1].expand_as(w) for name, w in clients.params.items()}
             logits = clients.model(trained, clients.validation)
             score = accuracy(logits, clients.validation, clients.world.validation.average, clients.nodes)
@@ -193,8 +193,8 @@ class _Rounds(Generic[S]):
         made = self.method.aggregate(self.clients, self.state, upload)
         wait_for(device)
         self.ledger.server_seconds += time.perf_counter() - start
-        if told := _fault(made, self.clients.trained):
-            raise UserError(f"aggregate() of the method {self.method.name} returns {told}.")
+        if fault := _fault(made, self.clients.trained):
+            raise UserError(f"aggregate() of the method {self.method.name} returns {fault}.")
         return made
 
 

@@ -60,7 +60,7 @@ class Exchange(Message):
 
 
 @dataclass
-class Masked(Message):
+class MaskedVectors(Message):
     """Masked vectors.
 
     Attributes:
@@ -167,7 +167,7 @@ class Session:
         shares = np.full(count, (SHARE + TAG) * (count - 1))
         return Phase.once("key_exchange", Turn(up=Exchange(own, shares), down=Exchange(others, shares)))
 
-    def upload(self, vectors: Tensor, dropped: frozenset[int] = frozenset()) -> Masked:
+    def upload(self, vectors: Tensor, dropped: frozenset[int] = frozenset()) -> MaskedVectors:
         """Send the next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
 
         Raises:
@@ -189,9 +189,9 @@ class Session:
             sent[party.number] = party.masked(rows[party.number], self.number, self.out)
         asked = np.isin(np.arange(count), here.nonzero()[0][: majority(count)])
         shares = asked * (SHARE * len(new)) if new else None
-        return Masked(torch.from_numpy(sent.view(np.int64)), here, shares)
+        return MaskedVectors(torch.from_numpy(sent.view(np.int64)), here, shares)
 
-    def total(self, sent: Masked) -> np.ndarray:
+    def total(self, sent: MaskedVectors) -> np.ndarray:
         """Sum the last vectors of all clients that have sent one, float64 ``[L]``."""
         here = sent.here.nonzero()[0].tolist()
         rows = sent.masked.numpy().view(np.uint64)[here]

@@ -1,8 +1,8 @@
 """Rows of K clients laid end to end, without padding, where every client has as many as its own data say.
 
 ``ptr`` is a list of K + 1 positions: client k's rows are ``ptr[k]:ptr[k + 1]``. Nothing a client computes depends on
-how many rows another one has, and no random number of :class:`Draws` does. Dropout over all clients' rows at once is
-one draw: which of its numbers a client gets hangs on how many rows there are before.
+how many rows another one has, and no random number of :class:`ClientStreams` does. Dropout over all clients' rows at
+once is one draw: which of its numbers a client gets hangs on how many rows there are before.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def positions(owner: Tensor, clients: int) -> list[int]:
     return [0, *ends]
 
 
-class Draws:
-    """Random numbers for ragged rows, each client's from a generator of its own."""
+class ClientStreams:
+    """Random numbers for ragged rows, each client's from a stream of its own."""
 
     def __init__(self, generators: list[Generator]) -> None:
         self.generators = generators

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.nn import view as views_of
-from fgl_repro.nn.models.sage import Drawn, DrawnMean, SageView
+from fgl_repro.nn.models.sage import DrawnInputs, DrawnMean, SageView
 from fgl_repro.nn.sparse import SparseOp
 from fgl_repro.nn.view import Padded
 
@@ -57,18 +57,18 @@ class Neighbours:
         """Take the neighbours from a union graph as it is."""
         return Neighbours(graph, graph.adjacency, graph.owner, device)
 
-    def view(self, rows: np.ndarray, draws: np.ndarray, fan: int) -> SageView:
+    def view(self, rows: np.ndarray, numbers: np.ndarray, fan: int) -> SageView:
         """Build a batch.
 
         Args:
             rows: Its union nodes, ascending.
-            draws: U[0, 1) that decide which neighbours of each are taken, ``[R, f + f f]``, and of each of these.
+            numbers: Of U[0, 1), ``[R, f + f f]``; they choose the neighbours of each row, and of each of these.
             fan: Neighbours f that are drawn of each.
         """
         outer = Padded.of(rows, self.graph)
         nodes = np.full((outer.clients, outer.width), self.absent)
         nodes.reshape(-1)[outer.slot] = rows
-        uniform = outer.scatter(draws)
+        uniform = outer.scatter(numbers)
         first = self.drawn(nodes, uniform[..., :fan])
         second = self.drawn(first, uniform[..., fan:].reshape(*first.shape, fan))
         own = np.concatenate([nodes, first.reshape(outer.clients, -1)], axis=1)
@@ -77,7 +77,7 @@ class Neighbours:
         root = np.arange(outer.clients)[:, None] * inner + np.arange(outer.width)
         degree = self.degree[nodes].astype(np.float32)
         return SageView(
-            dense=Drawn(self.features, self._tensor(own), self._tensor(around)),
+            dense=DrawnInputs(self.features, self._tensor(own), self._tensor(around)),
             sparse=None,
             inner=None,
             outer=DrawnMean(self._tensor((degree > 0).astype(np.float32)).unsqueeze(2), fan),

@@ -115,15 +115,15 @@ class Sweep:
     def __repr__(self) -> str:
         """Tell how many runs there are, what each came to, and why the first that failed did."""
         numbers = [self._numbers.to_string(max_rows=60)] if self.runs else []
-        return "\n".join([self._told, *numbers, *self._failure])
+        return "\n".join([self._counted, *numbers, *self._failure])
 
     def _repr_html_(self) -> str:
         """Show the same in a notebook."""
-        told = [f"<p>{html.escape(line)}</p>" for line in (self._told, *self._failure)]
-        return "".join([told[0], self._numbers.to_html(max_rows=60) if self.runs else "", *told[1:]])
+        paragraphs = [f"<p>{html.escape(line)}</p>" for line in (self._counted, *self._failure)]
+        return "".join([paragraphs[0], self._numbers.to_html(max_rows=60) if self.runs else "", *paragraphs[1:]])
 
     @property
-    def _told(self) -> str:
+    def _counted(self) -> str:
         return f"{len(self)} runs finished, {len(self.failed)} failed"
 
     @property

@@ -22,7 +22,7 @@ RESULTS = Path("results")
 NAMED = 5
 """Of runs that might be meant, so many are named."""
 
-Published = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
+PublishedRuns = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
 """The published runs of a paper, their curves, and those that diverged, by key."""
 
 
@@ -133,7 +133,7 @@ class RunFolders:
         """Read the published runs of every paper."""
         return {paper: self.published(paper)[0] for paper in self.papers}
 
-    def published(self, paper: str) -> Published:
+    def published(self, paper: str) -> PublishedRuns:
         """Read what is published of a paper; it is read again when a file changes."""
         files = self.packed(paper)
         states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
@@ -177,6 +177,6 @@ def _label(record: Record | None) -> str:
 
 
 @lru_cache
-def _read(runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None) -> Published:
+def _read(runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None) -> PublishedRuns:
     """Read packed files; the further arguments have them read again once one has changed."""
     return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)

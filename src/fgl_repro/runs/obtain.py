@@ -15,7 +15,7 @@ from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.names import brief, label
 from fgl_repro.runs.progress import RunProgress
 from fgl_repro.runs.record import DIVERGED, Record
-from fgl_repro.runs.store import RecordStore, Source, is_missing
+from fgl_repro.runs.store import RecordStore, RunSource, is_missing
 from fgl_repro.runs.sweep import POLL, run_all
 
 
@@ -50,7 +50,7 @@ def obtain(
     return record, ending == "done"
 
 
-def tune(config: Config, known: Callable[[], Source], compute: Callable[[Config], object]) -> tuning.Choice:
+def tune(config: Config, known: Callable[[], RunSource], compute: Callable[[Config], object]) -> tuning.Choice:
     """Compute the tuning candidates of a run that may be missing, and choose; without tuning it is chosen itself.
 
     A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again.
@@ -127,7 +127,7 @@ def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> l
     return list(failed.values())
 
 
-def _untried(candidate: Config, known: Source) -> bool:
+def _untried(candidate: Config, known: RunSource) -> bool:
     """Tell whether a candidate may have to be computed: it has not diverged yet, or it is forced."""
     return candidate.runtime.force or not tuning.diverged(key_of(candidate), known)
 
@@ -147,9 +147,9 @@ def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, s
         try:
             compute.tuned(config)
         except BusyError as error:
-            if (told := sentence(error)) not in waited:
-                print(f"waiting: {told}", file=sys.stderr)
-            waited.add(told)
+            if (reason := sentence(error)) not in waited:
+                print(f"waiting: {reason}", file=sys.stderr)
+            waited.add(reason)
             queue.append(config)
             time.sleep(POLL)
         except Exception as error:  # which left its traceback in a .failed.json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
@@ -13,6 +13,9 @@ from tqdm import tqdm
 
 from fgl_repro.data.catalog import NAMES, facts
 from fgl_repro.runs.names import group_of
+
+Watched = Callable[[list[Any]], Iterable[Any]]
+"""Goes through a list and shows a bar while it does."""
 
 UNKNOWN = 60.0
 """Seconds that a run of a data set takes of which nothing is known."""
@@ -81,7 +84,7 @@ class Costs:
         return [(*like, *work), like, *near]
 
 
-class Progress:
+class SweepProgress:
     """Runs done, what is running, time left. ``tick`` often; it draws when there is something to say."""
 
     def __init__(self, total: int) -> None:
@@ -149,8 +152,8 @@ class RunProgress:
         """Print a line if half a minute is over since the last."""
         if self._wanted and time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
-            told = [place, *(f"{curve} {value}" for curve, value in curves.items())]
-            print(f"{self._name}: {', '.join(told)}", file=sys.stderr, flush=True)
+            parts = [place, *(f"{curve} {value}" for curve, value in curves.items())]
+            print(f"{self._name}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         return self

@@ -54,7 +54,7 @@ def config_of(record: Record) -> Config:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RerunComparison:
     """A recorded run beside its repetition.
 
     Attributes:
@@ -85,7 +85,7 @@ class Comparison:
         return f"{len(self.lines)} values differ, {gap} ({where}{why})."
 
 
-def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
+def rerun(record: Record, *, execute: str = EXECUTE) -> RerunComparison:
     """Run a record's config again, beside the store, and compare.
 
     Raises:
@@ -103,7 +103,7 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> Comparison:
     alike = not record.on_gpu and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
     bound = 0.0 if alike else OTHER_CPU
     text = again.versions["options"]
-    return Comparison(lines, largest_gap(record, again), bound, record.versions.get("options", text) != text)
+    return RerunComparison(lines, largest_gap(record, again), bound, record.versions.get("options", text) != text)
 
 
 def same_cpu(recorded: str, here: str) -> bool:

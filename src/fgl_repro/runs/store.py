@@ -331,10 +331,10 @@ class Archive:
         return max(own, self._curves.get(key, {}), key=len)
 
 
-Source = RecordStore | Archive
+RunSource = RecordStore | Archive
 """Anything that answers for a key."""
 
 
-def is_missing(config: Config, source: Source) -> bool:
+def is_missing(config: Config, source: RunSource) -> bool:
     """Tell whether a run is to be done: what there is of it is not enough, or it is forced."""
     return config.runtime.force or not source.enough(key_of(config), config.runtime.curves)

@@ -16,7 +16,7 @@ from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.launchers.launcher import LOCAL, Launcher
 from fgl_repro.runs.launchers.workers import Workers
 from fgl_repro.runs.names import brief, group_of, label
-from fgl_repro.runs.progress import Progress, guess
+from fgl_repro.runs.progress import SweepProgress, guess
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import RecordStore, is_missing
 from fgl_repro.runs.worker import Answer, Job
@@ -26,7 +26,7 @@ SHOWN = 20  # failed runs that are named one by one
 
 
 @dataclass
-class Summary:
+class SweepSummary:
     """What became of a sweep. ``failed``: label and sentence of each run without a result, by its key."""
 
     done: int = 0
@@ -71,7 +71,7 @@ def run_all(
     launcher: Launcher = LOCAL,
     *,
     execute: str = EXECUTE,
-) -> Summary:
+) -> SweepSummary:
     """Do every run of ``configs`` that is missing in ``store``, and those that are forced.
 
     Repeats (panels that share a world) are done once. Several sweeps, in several shells or on several machines, may
@@ -89,7 +89,7 @@ def run_all(
     wanted = jobs_of(configs)
     missing = [job for job in wanted if is_missing(job.config, store)]
     if not missing:
-        return Summary(skipped=len(wanted))
+        return SweepSummary(skipped=len(wanted))
     store.prepare()  # what it refuses is said once, and not of every run
     sweep = _Sweep(missing, store, launcher.start(jobs, len(missing), store, execute))
     sweep.summary.skipped = len(wanted) - len(missing)
@@ -108,9 +108,9 @@ class _Sweep:
     def __init__(self, jobs: list[Job], store: RecordStore, workers: Workers) -> None:
         self.pending = deque(jobs)
         self.foreign: list[Job] = []
-        self.summary = Summary()
+        self.summary = SweepSummary()
         self._store, self._workers, self._costs = store, workers, store.costs
-        self._progress = Progress(len(jobs))
+        self._progress = SweepProgress(len(jobs))
         self._looked = 0.0
 
     def work(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from fgl_repro.config import Config, key_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.record import DIVERGED, Note, Record
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def tried(config: Config) -> list[dict[str, Any]]:
         )
     counts = {method: len(found) for method, found in given.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{method} {count}" for method, count in counts.items())
-        raise UserError(f"methods must have the same number of candidates, but {where} gives {told}: even them out.")
+        numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
+        raise UserError(f"methods must have the same number of candidates, but {where} gives {numbers}: even them out.")
     if not counts.get(config.method.name):
         raise UserError(
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
@@ -89,7 +89,7 @@ def validation_accuracy(record: Record) -> float:
     return found.kind.merit(found.accuracy)
 
 
-def chosen(config: Config, store: Source) -> Choice | None:
+def chosen(config: Config, store: RunSource) -> Choice | None:
     """Choose the best candidate, moved to the seed of ``config``; None while some candidates have not ended.
 
     Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
@@ -104,7 +104,7 @@ def chosen(config: Config, store: Source) -> Choice | None:
     return Choice(override(config, overrides), overrides)
 
 
-def ended(key: str, store: Source) -> Note | None:
+def ended(key: str, store: RunSource) -> Note | None:
     """Load the record of a candidate, or the note that it diverged; None while there is neither."""
     found = store.load(key)
     if found is not None:
@@ -113,7 +113,7 @@ def ended(key: str, store: Source) -> Note | None:
     return note if note is not None and note.status == DIVERGED else None
 
 
-def diverged(key: str, store: Source) -> bool:
+def diverged(key: str, store: RunSource) -> bool:
     """Tell whether a run has ended without a result, so that a candidate has lost."""
     note = ended(key, store)
     return note is not None and note.status == DIVERGED
@@ -127,7 +127,7 @@ def best(outcomes: Sequence[Note | None]) -> int | None:
     return scores.index(max(scores))
 
 
-def choose(config: Config, store: Source) -> Config | None:
+def choose(config: Config, store: RunSource) -> Config | None:
     """Choose the config that a table prints for this cell and seed; None while candidates are missing."""
     choice = chosen(config, store)
     return None if choice is None else choice.config

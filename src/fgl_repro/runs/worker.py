@@ -20,7 +20,7 @@ from fgl_repro.core.errors import sentence
 from fgl_repro.runs.attempt import Ending, attempt
 from fgl_repro.runs.store import RecordStore
 
-TOLD_EVERY = 0.5  # seconds between two rounds that the sweep hears of
+REPORT_EVERY = 0.5  # seconds between two rounds that the sweep hears of
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def serve(pipe: Connection, folder: str, execute: str, parent: int, slot: int) -
 
 def answer(job: Job, store: RecordStore, execute: str, slot: int, tell: Callable[[Round], None]) -> Answer:
     """Do one job; whatever happens to it is an answer. ``tell`` hears now and then how far it is, and may fail."""
-    started = told = time.perf_counter()
+    started = last_report = time.perf_counter()
 
     def report(_: str, number: int, total: int, __: Mapping[str, float]) -> None:
-        nonlocal told
-        if time.perf_counter() - told > TOLD_EVERY:
-            told = time.perf_counter()
+        nonlocal last_report
+        if time.perf_counter() - last_report > REPORT_EVERY:
+            last_report = time.perf_counter()
             with suppress(OSError):  # the sweep is gone, and we shall be in a moment
                 tell(Round(number + 1, total))
 

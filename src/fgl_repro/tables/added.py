@@ -33,8 +33,8 @@ def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
     ids = [row.id for row in (*(spec.lines or spec.rows), *rows)]
     if twice := [name for name in ids if ids.count(name) > 1]:
         raise UserError(f"{spec.name} has a row {twice[0]} already: add another method or variant.")
-    told = f"Added to the paper's rows: {', '.join(row.label for row in rows)}."
-    note = " ".join(filter(None, (spec.note, told)))
+    addition = f"Added to the paper's rows: {', '.join(row.label for row in rows)}."
+    note = " ".join(filter(None, (spec.note, addition)))
     wider = with_lines(spec, rows) if spec.sweep else replace(spec, rows=(*spec.rows, *rows))
     new = tuple(row.id for row in wider.rows if row not in spec.rows)
     return replace(wider, added_rows=new, note=note)

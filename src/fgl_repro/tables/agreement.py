@@ -41,7 +41,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnAgreement:
     """One data set and client count of a panel, over the methods that both sides have: of each its first row that ran.
 
     Attributes:
@@ -78,8 +78,8 @@ def difference(theirs: Reference | None, ours: Stat | None) -> Difference:
     known = [std for std in (theirs.std, ours.std) if std is not None]
     pooled = float(np.sqrt(np.mean(np.square(known)))) / theirs.whole if known else 0.0
     near = abs(gap) <= max(TOLERANCE, POOLED_STDS * pooled) + 1e-12
-    told = "suspect" if theirs.suspect else "agrees" if near else "differs"
-    return Difference(100 * gap, gap / pooled if pooled > 0 else None, told)
+    word = "suspect" if theirs.suspect else "agrees" if near else "differs"
+    return Difference(100 * gap, gap / pooled if pooled > 0 else None, word)
 
 
 def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
@@ -92,7 +92,7 @@ def resting_on_ddof(table: Grid, cells: Iterable[Cell]) -> int:
     return changed
 
 
-def columns(table: Grid, selection: str) -> list[Column]:
+def columns(table: Grid, selection: str) -> list[ColumnAgreement]:
     """Measure the rank agreement of each column."""
     out = []
     for panel, (dataset, clients) in product(table.spec.panels, table.spec.places):
@@ -104,7 +104,7 @@ def columns(table: Grid, selection: str) -> list[Column]:
             if theirs and ours and difference(theirs, ours).old_rule in COUNTED:
                 pairs.setdefault(row.name, (merit(theirs.mean), merit(ours.mean)))
         both = list(pairs.values())
-        out.append(Column(panel, dataset, clients, len(both), tau(both), same_winner(both)))
+        out.append(ColumnAgreement(panel, dataset, clients, len(both), tau(both), same_winner(both)))
     return out
 
 

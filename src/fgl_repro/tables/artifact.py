@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core import registry
 from fgl_repro.core.files import write_atomic
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.printing import csv_text, seed_range
 from fgl_repro.tables.results import Grid
@@ -102,7 +102,7 @@ def place(spec: TableSpec, protocol: str) -> Path:
     return Path("+".join((spec.paper, *added_lines(spec)))) / protocol
 
 
-def make(spec: TableSpec, protocol: str, source: Source) -> Artifact:
+def make(spec: TableSpec, protocol: str, source: RunSource) -> Artifact:
     """Fill ``spec`` from whatever records there are."""
     content = registry.find("fgl_repro.tables.kinds", spec.kind, "content", "kind")
     return Artifact(spec, protocol, content(spec, protocol, source))
@@ -147,8 +147,8 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
             shown = f"{_fitted(grid)}mean"
-        told = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
-        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {told}"
+        what = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
+        title = f"{spec.full_title}\nprotocol {artifact.protocol}, {what}"
         kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)
     written = [*(folder / name for name in artifact.texts), *drawn]

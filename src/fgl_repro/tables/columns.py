@@ -169,7 +169,7 @@ def meaning(column: str) -> str:
     """Say what a column means; empty where nobody has said it."""
     if column in MEANINGS:
         return MEANINGS[column]
-    return next((told for pattern, told in FAMILIES if re.fullmatch(pattern, column)), "")
+    return next((words for pattern, words in FAMILIES if re.fullmatch(pattern, column)), "")
 
 
 def of_kind(results: Path, pattern: str) -> list[Path]:
@@ -198,11 +198,11 @@ def page(results: Path) -> str:
 
 def _lines(names: list[str]) -> list[list[object]]:
     """Write a line a column, those of a family together under the first of them."""
-    told: dict[str, list[str]] = {}
+    by_meaning: dict[str, list[str]] = {}
     for name in names:
-        told.setdefault(meaning(name) if name not in MEANINGS else f"{name}\0", []).append(name)
+        by_meaning.setdefault(meaning(name) if name not in MEANINGS else f"{name}\0", []).append(name)
     lines: list[list[object]] = []
-    for words, own in told.items():
+    for words, own in by_meaning.items():
         shown = own if len(own) < 4 else [own[0], own[1], "...", own[-1]]
         lines.append([", ".join(f"`{name}`" if name != "..." else name for name in shown), meaning(own[0]) or words])
     return lines

@@ -169,15 +169,15 @@ def fitted(table: Grid) -> list[str]:
     """Give the warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
     shown = {row.method: row.name for row in table.spec.rows}
     named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items()]
-    told = "Settings of this protocol were chosen by looking at printed numbers: "
-    return [f"{told}{'; '.join(named)}."] if named else []
+    warning = "Settings of this protocol were chosen by looking at printed numbers: "
+    return [f"{warning}{'; '.join(named)}."] if named else []
 
 
 def fine_tuned(table: Grid) -> list[str]:
     """Say whose numbers are those of models that trained on after the last round; nothing where nobody's."""
-    told = dict.fromkeys(cell.row.label for cell, found in table.results.items() if found.fine_tuned)
-    named = f"Models of {', '.join(told)} were tested after fine-tuning, each client's at its own best check"
-    return [f"{named}: for them there is one number, not one a round."] if told else []
+    labels = dict.fromkeys(cell.row.label for cell, found in table.results.items() if found.fine_tuned)
+    named = f"Models of {', '.join(labels)} were tested after fine-tuning, each client's at its own best check"
+    return [f"{named}: for them there is one number, not one a round."] if labels else []
 
 
 def markdown(table: Grid) -> str:
@@ -198,9 +198,11 @@ def markdown(table: Grid) -> str:
         *fine_tuned(table),
     ]
     if printed(table):
-        told = "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the "
+        above = (
+            "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the "
+        )
         blocks += ["## By method", _method_grid(table)]
-        blocks += ["## By column", f"{told}same method is best.", _column_grid(table)]
+        blocks += ["## By column", f"{above}same method is best.", _column_grid(table)]
     else:
         blocks += ["Nothing is printed of any cell: there is nothing to agree with."]
     blocks += ["## By cell"]
@@ -230,8 +232,8 @@ def screen(table: Grid) -> str:
             blocks += [f"{panel.title}, {place(*at)}", text]
     if spec.differences:
         blocks += [difference_head(spec), differences(table)]
-    told = errors(table), rebuilds(spec.datasets), spec.blank
-    return "\n\n".join([*blocks, *filter(None, told), *fitted(table), *fine_tuned(table)])
+    notes = errors(table), rebuilds(spec.datasets), spec.blank
+    return "\n\n".join([*blocks, *filter(None, notes), *fitted(table), *fine_tuned(table)])
 
 
 def errors(table: Grid) -> str:

@@ -51,8 +51,8 @@ from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.entries import ACCURACY, spelled
-from fgl_repro.tables.paired import Comparison, Line
-from fgl_repro.tables.published import SHORT, Published, Words, all_published, lines_of
+from fgl_repro.tables.paired import PairedComparison, PairedLine
+from fgl_repro.tables.published import SHORT, PublishedPaper, Words, all_published, lines_of
 from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
@@ -62,15 +62,15 @@ Linked = Callable[[str, list[Words], list[str]], str]
 """Makes a link of a number: its text, the lines of comparisons and the keys of the runs that it was made from."""
 
 
-def _kind(told: Words) -> Metric:
+def _kind(line: Words) -> Metric:
     """Tell what the numbers of a comparison's line or of a measurement are; one of accuracies says nothing of it."""
-    return METRICS[told.get("metric") or ACCURACY]
+    return METRICS[line.get("metric") or ACCURACY]
 
 
 class _Lookup:
     """One placeholder: its word, what it says, and what it inherits from ``set`` and ``each``."""
 
-    def __init__(self, published: Published, word: str, given: Words, inherited: Words) -> None:
+    def __init__(self, published: PublishedPaper, word: str, given: Words, inherited: Words) -> None:
         self.published, self.word, self.inherited = published, word, inherited
         self.form = {name: value for name, value in given.items() if name in FORMAT}
         self.filters = {name: value for name, value in given.items() if name not in FORMAT}
@@ -81,7 +81,7 @@ class _Lookup:
     def text(self) -> str:
         """Write what stands in its place."""
         whole = {"agree": self.counted, "gap": self.counted, "reproduced": self.reproduced, "ahead": self.ahead}
-        whole |= {"noted": self.noted, "tau": self.tau, "told": self.told}
+        whole |= {"noted": self.noted, "tau": self.tau, "told": self.tested_gaps}
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         single |= {"lead": self.lead}
         if self.word in whole:
@@ -168,9 +168,9 @@ class _Lookup:
     def reproduced(self, filters: Words) -> str:
         at = filters.pop("at", self.at)
         once = [row for row in self.matching(self.published.cells, filters) if row["counted"] == "1"]
-        if not (told := [row[f"{at}_verdict"] for row in once if row[f"{at}_verdict"] != NOTHING]):
+        if not (verdicts := [row[f"{at}_verdict"] for row in once if row[f"{at}_verdict"] != NOTHING]):
             raise ValueError("no cell with evidence matches")
-        return f"{told.count(REPRODUCED)} of {len(told)}"
+        return f"{verdicts.count(REPRODUCED)} of {len(verdicts)}"
 
     def tau(self, filters: Words) -> str:
         """Tell tau at the printed round, over methods that both sides have, as the scoreboard has it."""
@@ -192,7 +192,7 @@ class _Lookup:
             raise ValueError("no gap stands there")
         return f"{np.mean(found):.1f}"
 
-    def told(self, filters: Words) -> str:
+    def tested_gaps(self, filters: Words) -> str:
         """Count the tested gaps of a row to others that are told ``way``, or name these others (``fgl-table test``)."""
         if self.form.keys() - {"list"} or self.form.get("list", "rows") != "rows":
             raise ValueError("told takes no form but list=rows")
@@ -201,12 +201,12 @@ class _Lookup:
         found = self.compared(filters)
         if not (tested := self.matching([_words(line) for line in found.lines if line.way], filters)):
             raise ValueError("no gap that matches is tested")
-        told = [each["against"] for each in tested if each["way"] == way]
+        others = [each["against"] for each in tested if each["way"] == way]
         if self.form.get("list") != "rows":
-            return f"{len(told)} of {len(tested)}"
+            return f"{len(others)} of {len(tested)}"
         if len({(each["panel"], each["dataset"], each["clients"]) for each in tested}) > 1:
             raise ValueError("list=rows is of one column: say which by panel, dataset and clients")
-        names, rows = [row.name for row in found.spec.rows], [row for row in found.spec.rows if row.id in told]
+        names, rows = [row.name for row in found.spec.rows], [row for row in found.spec.rows if row.id in others]
         *first, last = [row.label if names.count(row.name) > 1 else row.name for row in rows] or ["none"]
         return f"{', '.join(first)} and {last}" if first else last
 
@@ -219,7 +219,7 @@ class _Lookup:
         scale = 1 if spec.metric_of(line.cell.panel).error else 100
         return scale * line.gap.mean, scale * (np.nan if line.gap.std is None else line.gap.std)
 
-    def compared(self, filters: Words) -> Comparison:
+    def compared(self, filters: Words) -> PairedComparison:
         """Compare the row that ``filters`` name with each other one; what says which table that is leaves them."""
         if lacking := [name for name in ("table", "protocol") if name not in self.inherited | filters]:
             raise ValueError(f"it does not say {lacking[0]}")
@@ -247,7 +247,7 @@ class _Lookup:
         return f"{sum(above)} of {len(above)}"
 
 
-def _words(line: Line) -> Words:
+def _words(line: PairedLine) -> Words:
     """Tell of a tested gap where it stands, which row it is to, and which way it is told."""
     cell = line.cell
     words = {"panel": cell.panel.name, "dataset": cell.dataset, "clients": str(cell.clients)}
@@ -263,7 +263,7 @@ def _in_prose(word: str, value: str) -> str:
     return registry.options("method")[value].display if word == "method" else spelled(value)
 
 
-def fill(text: str, published: Published, where: str, inherited: Words, linked: Linked | None = None) -> str:
+def fill(text: str, published: PublishedPaper, where: str, inherited: Words, linked: Linked | None = None) -> str:
     """Put a number, or a link of one, in place of every placeholder in ``text``.
 
     Raises:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import compare, printing, reference, results
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place, spelled
 from fgl_repro.tables.kinds import ranks
@@ -56,7 +56,7 @@ class Marks:
     several: int
 
 
-def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = False) -> str:
+def text(spec: TableSpec, protocol: str, source: RunSource, *, printed: bool = False) -> str:
     """Write a ``table*`` for each panel, or where panels run across for each data set and client count.
 
     Args:
@@ -74,7 +74,7 @@ def text(spec: TableSpec, protocol: str, source: Source, *, printed: bool = Fals
     return "\n\n".join([NEEDS, *blocks])
 
 
-def marked(table: Grid, source: Source) -> Marks:
+def marked(table: Grid, source: RunSource) -> Marks:
     """Mark the best and the second best of every column, and which of the best a test tells apart from the second."""
     spec, best, second = table.spec, set[Cell](), set[Cell]()
     pairs: list[tuple[Cell, float]] = []
@@ -95,8 +95,8 @@ def marked(table: Grid, source: Source) -> Marks:
             if len(by_rank[1]) == 1 and by_rank[2]:
                 both = gap(runs[runs["column"] == place(*at)], by_rank[1][0].row.label, by_rank[2][0].row.label)
                 pairs += [(by_rank[1][0], both.p)] if both is not None and both.p is not None else []
-    told = differing([p for _, p in pairs])
-    starred = {cell for (cell, _), apart in zip(pairs, told, strict=True) if apart}
+    apart_from_zero = differing([p for _, p in pairs])
+    starred = {cell for (cell, _), apart in zip(pairs, apart_from_zero, strict=True) if apart}
     return Marks(frozenset(best), frozenset(second), frozenset(starred), len(pairs), several)
 
 
@@ -134,12 +134,12 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
             lines.append(" & ".join([r"\quad\scriptsize in print", *theirs]) + r" \\")
     lines.append("\\bottomrule")
     named = re.sub(r"[^a-z0-9]+", "-", f"{spec.name} {title}".lower()).strip("-")
-    told = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
+    caption = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
     return "\n".join(
         [
             r"\begin{table*}[t]",
             r"\centering",
-            f"\\caption{{{escaped(told)} {_caption(table)}}}",
+            f"\\caption{{{escaped(caption)} {_caption(table)}}}",
             f"\\label{{tab:{named}}}",
             r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
             f"\\begin{{tabular}}{{l{'c' * len(columns)}}}",
@@ -176,39 +176,39 @@ def _paper(table: Grid, cell: Cell) -> str:
 
 def _caption(table: Grid) -> str:
     """Say what the numbers are."""
-    spec, draws = table.spec, "splits and seeds" if table.redraw else "seeds"
-    told = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {draws}"
-    told = f"{told[0].upper()}{told[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
-    return f"{escaped(told)} \\textbf{{Best}}, \\underline{{second best}}."
+    spec, repeated = table.spec, "splits and seeds" if table.redraw else "seeds"
+    caption = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {repeated}"
+    caption = f"{caption[0].upper()}{caption[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
+    return f"{escaped(caption)} \\textbf{{Best}}, \\underline{{second best}}."
 
 
 def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     """Say which test was made, and what a reader must know."""
-    spec, draws = table.spec, "splits" if table.redraw else "seeds"
+    spec, repeated = table.spec, "splits" if table.redraw else "seeds"
     if marks.tested:
         stars = (
-            f"*: better than the second best by a paired t-test over {draws} (two-sided, false discovery rate "
+            f"*: better than the second best by a paired t-test over {repeated} (two-sided, false discovery rate "
             f"{LEVEL:.0%} over the {marks.tested} columns tested). Best and second best are picked by the same runs, "
             "which makes the test too sure."
         )
         left = marks.several - marks.tested
         stars += f" {left} columns have too few runs that both share, a tie, or one gap throughout." if left else ""
     else:
-        shared = f"{ENOUGH} {draws} that the best and the second best share"
+        shared = f"{ENOUGH} {repeated} that the best and the second best share"
         stars = f"No stars: a paired test wants {shared}, and gaps that vary."
     few = any(0 < stat.n < found.wanted for found in table.results.values() if (stat := found.at(table.selection)))
-    told = [
+    sentences = [
         stars,
         "A small number in brackets: of fewer seeds, so many." * few,
         *compare.fitted(table),
         *compare.fine_tuned(table),
     ]
-    told += [rebuilds(spec.datasets), spec.blank]
-    told += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
+    sentences += [rebuilds(spec.datasets), spec.blank]
+    sentences += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
         printed and compare.printed(table)
     )
-    told += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
-    return escaped(" ".join(filter(None, told)))
+    sentences += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
+    return escaped(" ".join(filter(None, sentences)))
 
 
 def escaped(words: str) -> str:

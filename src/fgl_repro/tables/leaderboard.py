@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ADDED = "#E0001B"
 """Colour of added rows: no row of the paper has it."""
 
-TOLD = (
+HOW_TO_READ = (
     "Rank 1 is the best mean of our runs; equal means share a rank. `95 %`: half the interval of the mean over seeds "
     "(Student's t; none for a single run). `behind`: points behind the best of the column, of errors percent. Paper: "
     "the printed number. Rows in bold are added."
@@ -107,7 +107,7 @@ def markdown(table: Grid) -> str:
     spec = table.spec
     blocks = [
         f"# {spec.full_title}",
-        f"{spec.note} Protocol `{table.protocol}`, {table.round_name(table.selection)}. {TOLD}",
+        f"{spec.note} Protocol `{table.protocol}`, {table.round_name(table.selection)}. {HOW_TO_READ}",
     ]
     for panel in spec.panels:
         blocks += [f"## {panel.name}: {panel.title}", _averages(table, panel)]
@@ -135,8 +135,8 @@ def _averages(table: Grid, panel: Panel) -> str:
         [_label(table, str(label)), f"{line['rank']:.2f}", decimal(_known(line["std"]), 2), int(line["firsts"])]
         for label, line in found.iterrows()
     ]
-    told = f"Over {int(found['columns'].iloc[0])} columns, of the rows that have a number in all of them:"
-    return f"{told}\n\n{grid_text(['method', 'mean rank', 'std over columns', 'best in'], body)}"
+    head = f"Over {int(found['columns'].iloc[0])} columns, of the rows that have a number in all of them:"
+    return f"{head}\n\n{grid_text(['method', 'mean rank', 'std over columns', 'best in'], body)}"
 
 
 def _known(value: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fgl_repro.config import Config, key_of, keys_of, override, read
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.spec import TableSpec
 
@@ -62,20 +62,22 @@ def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
     return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
 
 
-def chosen_keys(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> tuple[list[str], tuning.Choice | None]:
+def chosen_keys(
+    spec: TableSpec, cell: Cell, protocol: str, source: RunSource
+) -> tuple[list[str], tuning.Choice | None]:
     """Find the keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
     choice = tuning.chosen(_first(spec, cell, protocol), source)
     return (keys_of(choice.config, spec.seeds) if choice else []), choice
 
 
-def chosen_runs(spec: TableSpec, protocol: str, source: Source) -> tuple[list[Config], int]:
+def chosen_runs(spec: TableSpec, protocol: str, source: RunSource) -> tuple[list[Config], int]:
     """List the second phase: the runs a table prints, and how many cannot be named yet as candidates are missing."""
     found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
     known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
     return known, found.count(None) * len(spec.seeds)
 
 
-def needed(spec: TableSpec, protocol: str, source: Source) -> dict[str, Config]:
+def needed(spec: TableSpec, protocol: str, source: RunSource) -> dict[str, Config]:
     """List every run a table rests on that can be named yet, candidates included: its key, and config at some seed."""
     configs = firsts(spec, protocol)
     found = {key_of(run): run for config in configs for run in tuning.candidates(config)}

@@ -15,12 +15,12 @@ from typing import Any
 import pandas as pd
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.printing import csv_text, decimal, grid_text
 from fgl_repro.tables.request import Request
-from fgl_repro.tables.results import told_round
+from fgl_repro.tables.results import printed_round_name
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 
@@ -71,23 +71,23 @@ def _p(gaps: pd.Series[float]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Line:
+class PairedLine:
     """One other row in one column."""
 
     cell: Cell
     gap: Gap | None
-    told: bool = False
+    differs: bool = False
 
     @property
     def way(self) -> str:
         """Which way the row is told from the other: ``ahead``, ``behind`` or ``not``; empty where none was tested."""
         if self.gap is None or self.gap.p is None:
             return ""
-        return ("ahead" if self.gap.mean > 0 else "behind") if self.told else "not"
+        return ("ahead" if self.gap.mean > 0 else "behind") if self.differs else "not"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A row against every other one, in every column of a table.
 
     Attributes:
@@ -99,7 +99,7 @@ class Comparison:
     spec: TableSpec
     protocol: str
     row: Row
-    lines: list[Line]
+    lines: list[PairedLine]
     tested: int
 
 
@@ -119,7 +119,7 @@ def row_named(spec: TableSpec, word: str) -> Row:
     return found[0]
 
 
-def compared(wanted: Request, word: str, source: Source) -> Comparison:
+def compared(wanted: Request, word: str, source: RunSource) -> PairedComparison:
     """Compare the row that ``word`` calls (see :func:`row_named`) with those asked for, from the records there are.
 
     Raises:
@@ -144,12 +144,12 @@ def compared(wanted: Request, word: str, source: Source) -> Comparison:
             found += [(Cell(panel, other, *at), gap(column, row.label, other.label)) for other in whole.rows[1:]]
     p = {number: gap.p for number, (_, gap) in enumerate(found) if gap is not None and gap.p is not None}
     apart = dict(zip(p, differing(list(p.values())), strict=True))
-    told, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
-    lines = [Line(cell, gap, number in told) for number, (cell, gap) in enumerate(found) if cell in shown]
-    return Comparison(spec, protocol, row, lines, len(p))
+    marked, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
+    lines = [PairedLine(cell, gap, number in marked) for number, (cell, gap) in enumerate(found) if cell in shown]
+    return PairedComparison(spec, protocol, row, lines, len(p))
 
 
-def csv_of(found: Comparison) -> str:
+def csv_of(found: PairedComparison) -> str:
     """Write one line a column and other row."""
     spec, rows = found.spec, []
     for line in found.lines:
@@ -161,19 +161,18 @@ def csv_of(found: Comparison) -> str:
         row["unit"] = metric if spec.metric_of(cell.panel).error else "fraction"
         mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
         row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}
-        rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.told)})
+        rows.append(row | {"p": "" if p is None else f"{p:.3g}", "told": int(line.differs)})
     return csv_text(rows)
 
 
-def page(found: Comparison) -> str:
+def page(found: PairedComparison) -> str:
     """Write a page for people: how to read it, then a grid for each panel and data set, other rows down."""
     spec, label = found.spec, found.row.label
     head = (
         f"{label} minus each other row{', of errors the other way round' * spec.has_errors}: above zero it is better. "
     )
-    head += (
-        f"Mean and std over the seeds that both have, {told_round(spec, found.protocol)}, protocol `{found.protocol}`."
-    )
+    shown_round = printed_round_name(spec, found.protocol)
+    head += f"Mean and std over the seeds that both have, {shown_round}, protocol `{found.protocol}`."
     tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
     tests += f"{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
     parts = [f"{spec.full_title}: {label} against the others", head, tests]
@@ -185,7 +184,7 @@ def page(found: Comparison) -> str:
     return "\n\n".join(parts)
 
 
-def _counts(found: Comparison) -> str:
+def _counts(found: PairedComparison) -> str:
     """Tell in how many columns the row is told from each other one."""
     rows = []
     for other in found.spec.rows[1:]:
@@ -195,7 +194,7 @@ def _counts(found: Comparison) -> str:
     return grid_text(["against", "columns tested", "told ahead", "told behind"], rows)
 
 
-def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
+def _grid(found: PairedComparison, panel: Panel, dataset: str) -> str:
     own = [line for line in found.lines if line.cell.panel == panel and line.cell.dataset == dataset]
     heads = ["against", *(place(dataset, clients) for clients in found.spec.clients)]
     rows = []
@@ -205,7 +204,7 @@ def _grid(found: Comparison, panel: Panel, dataset: str) -> str:
     return grid_text(heads, rows)
 
 
-def _text(spec: TableSpec, line: Line) -> str:
+def _text(spec: TableSpec, line: PairedLine) -> str:
     """Write ``+1.87 ± 0.90, p = 0.012 *``; how many seeds where they are too few to test; blank without any."""
     if line.gap is None:
         return ""
@@ -214,4 +213,4 @@ def _text(spec: TableSpec, line: Line) -> str:
     text += f" ± {scale * line.gap.std:.{digits}f}" if line.gap.std is not None else ""
     if line.gap.p is None:
         return f"{text} [{line.gap.seeds} seeds]" if line.gap.seeds > 1 else f"{text} [1 seed]"
-    return f"{text}, p = {line.gap.p:.2g}{' *' if line.told else ''}"
+    return f"{text}, p = {line.gap.p:.2g}{' *' if line.differs else ''}"

@@ -18,7 +18,7 @@ ROUNDING = 12**-0.5
 
 
 @dataclass(frozen=True)
-class Pair:
+class PrintedPair:
     """A printed number and ours, both in the unit in which a page shows them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Pair:
     suspect: bool = False
 
 
-def shown(pair: Pair) -> Evidence:
+def shown(pair: PrintedPair) -> Evidence:
     """Find what our runs say about the printed number; gap and interval in hundredths of the whole."""
     scale = pair.whole or 1.0
     theirs = None
@@ -53,7 +53,7 @@ def shown(pair: Pair) -> Evidence:
     return evidence(theirs, ours, 0, chance=-math.inf, least=max(LEAST, 100 * ROUNDING * step))
 
 
-def compared(content: Content, pairs: Sequence[Pair], beside: str = "print") -> Content:
+def compared(content: Content, pairs: Sequence[PrintedPair], beside: str = "print") -> Content:
     """Add verdicts to the content's rows, and a sentence on them below its body; all are decided together.
 
     Args:
@@ -62,26 +62,26 @@ def compared(content: Content, pairs: Sequence[Pair], beside: str = "print") -> 
     """
     found = [shown(pair) for pair in pairs]
     decided = verdicts(found)
-    told = [
+    verdict_columns = [
         {"gap": decimal(each.gap, 2), "half": decimal(each.half, 2), "p": decimal(each.p, 4)}
         | {"verdict": verdict, "silent": each.silent}
         for each, verdict in zip(found, decided, strict=True)
     ]
-    rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, told, strict=True)]
+    rows: list[dict[str, Any]] = [row | columns for row, columns in zip(content.rows, verdict_columns, strict=True)]
     words = sentence(
         [(pair, verdict) for pair, verdict in zip(pairs, decided, strict=True) if pair.printed is not None], beside
     )
     return replace(content, rows=rows, body="\n\n".join(filter(None, (content.body, words))))
 
 
-def sentence(told: Sequence[tuple[Pair, str]], beside: str) -> str:
+def sentence(decided: Sequence[tuple[PrintedPair, str]], beside: str) -> str:
     """Say how many comparisons come out how, and which differ; empty where nothing is printed or nothing ran."""
-    by = {verdict: [pair.name for pair, own in told if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
+    by = {verdict: [pair.name for pair, own in decided if own == verdict] for verdict in (REPRODUCED, WITHIN, DIFFERS)}
     if not any(by.values()):
         return ""
     many = [f"{len(names)} {verdict}" for verdict, names in by.items()]
-    many.append(f"{sum(verdict == NOTHING for _, verdict in told)} {NOTHING}")
+    many.append(f"{sum(verdict == NOTHING for _, verdict in decided)} {NOTHING}")
     every = len(by[DIFFERS]) == sum(map(len, by.values())) > 1
     names = "all that can be told" if every else "; ".join(by[DIFFERS])
     which = f" {DIFFERS.capitalize()}: {names}." if by[DIFFERS] else ""
-    return f"Verdicts on {len(told)} comparisons with {beside}: {', '.join(many)}.{which}"
+    return f"Verdicts on {len(decided)} comparisons with {beside}: {', '.join(many)}.{which}"

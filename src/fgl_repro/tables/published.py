@@ -11,7 +11,7 @@ from typing import Any
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.record import Record
 from fgl_repro.tables.load import load, papers
-from fgl_repro.tables.paired import Comparison, compared
+from fgl_repro.tables.paired import PairedComparison, compared
 from fgl_repro.tables.request import NARROWED, narrowed
 
 SHORT = {"method": "method.name", "variant": "method.variant", "dataset": "dataset.name", "world": "setting.world"}
@@ -20,13 +20,13 @@ SHORT["clients"] = "partitioner.clients"
 Words = dict[str, str]
 
 
-class Published:
+class PublishedPaper:
     """The published files of one paper, each read once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._folders = RunFolders(folder, folder.parent)
-        self._comparisons: dict[tuple[str, str, str], Comparison] = {}
+        self._comparisons: dict[tuple[str, str, str], PairedComparison] = {}
 
     @cached_property
     def cells(self) -> list[Words]:
@@ -36,7 +36,7 @@ class Published:
     def records(self) -> Mapping[str, Record]:
         return self._folders.published(self.folder.name)[0]
 
-    def compared(self, table: str, protocol: str, row: str) -> Comparison:
+    def compared(self, table: str, protocol: str, row: str) -> PairedComparison:
         """Compare a row of a table with each other one, from packed runs alone (see :func:`paired.compared`)."""
         asked = (table, protocol, row)
         if asked not in self._comparisons:
@@ -55,9 +55,9 @@ class Published:
         return self._folders.published(self.folder.name)[1]
 
 
-def all_published(results: Path) -> dict[str, Published]:
+def all_published(results: Path) -> dict[str, PublishedPaper]:
     """Find every paper that has packed runs."""
-    return {paper: Published(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
+    return {paper: PublishedPaper(results / paper) for paper in papers() if (results / paper / "runs.csv").exists()}
 
 
 def lines_of(path: Path) -> list[Words]:

@@ -14,7 +14,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import agreement, compare, needs, reference, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
@@ -26,7 +26,7 @@ from fgl_repro.tables.spec import TableSpec
 CORES = 2
 
 
-def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -> str:
+def page(paper: str, filled: Sequence[Artifact], source: RunSource | None = None) -> str:
     """Write the page.
 
     Args:
@@ -42,8 +42,8 @@ def page(paper: str, filled: Sequence[Artifact], source: Source | None = None) -
         "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
         "Kendall's rank agreement of the methods, in the median column (data set and client count).",
     ]
-    blocks += filter(None, (_errors_told(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
-    blocks += ["## Verdicts", verdicts_told(), verdict_grid(tables), _ddof_told(tables)]
+    blocks += filter(None, (_how_errors_are_read(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
+    blocks += ["## Verdicts", how_verdicts_are_reached(), verdict_grid(tables), _how_ddof_counts(tables)]
     rounds = {selection: round_of_all(tables, selection) for selection in ROUND_NAMES}
     for selection, name in rounds.items():
         blocks += [f"## Panels, {name}", _panels(tables, selection)]
@@ -67,7 +67,7 @@ def _with_errors(tables: Sequence[Grid]) -> bool:
     return any(table.spec.has_errors for table in tables)
 
 
-def _errors_told(tables: Sequence[Grid]) -> str:
+def _how_errors_are_read(tables: Sequence[Grid]) -> str:
     """Say how errors are to be read; empty where all numbers are shares."""
     return (
         "Of errors less is better: above is below there, the highest mean the lowest, and points are percent of the "
@@ -83,7 +83,7 @@ def round_of_all(tables: Sequence[Grid], selection: str) -> str:
     return ", ".join([*usual, *chosen]) or ROUND_NAMES[selection]
 
 
-def verdicts_told() -> str:
+def how_verdicts_are_reached() -> str:
     """Say how the verdicts are reached, and what they can find."""
     power = [f"{verdict.power(runs, std, 10.0):.0%}" for runs in (5, 3) for std in (1.0, 3.0, 5.0)]
     return (
@@ -116,7 +116,7 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
     return grid_text(heads, sorted(body, key=lambda line: str(line[0])), 3)
 
 
-def _ddof_told(tables: Sequence[Grid]) -> str:
+def _how_ddof_counts(tables: Sequence[Grid]) -> str:
     """Say with which ddof printed stds are read, and how much of the old rule hangs on it."""
     ddof = " and ".join(sorted({str(table.ddof) for table in tables}))
     resting = sum(agreement.resting_on_ddof(table, compare.speaking(table)) for table in tables)
@@ -127,7 +127,7 @@ def _ddof_told(tables: Sequence[Grid]) -> str:
     )
 
 
-def write(paper: str, filled: Sequence[Artifact], folder: Path, source: Source | None = None) -> Path:
+def write(paper: str, filled: Sequence[Artifact], folder: Path, source: RunSource | None = None) -> Path:
     """Write the page as ``folder/README.md``; what has no numbers yet is left out."""
     path = folder / "README.md"
     write_atomic(path, page(paper, [item for item in filled if item.has_numbers], source))
@@ -149,13 +149,13 @@ def _wins(tables: Sequence[Grid]) -> str:
                 body.append([*where, share, here[0], mean[0], here[1], mean[1]])
     if not body:
         return "It has not run."
-    told = (
+    head = (
         "Columns (data set and client count) in which it is above every baseline that ran, of those where it ran; and "
         "whether it has the highest mean over the columns that all have."
     )
     heads = ["panel", "protocol", "method", "in print", "here, best", "on average, best", "here, last"]
     body.sort(key=lambda row: str(row[0]))
-    return f"{told}\n\n{grid_text([*heads, 'on average, last'], body, numbers_from=3)}"
+    return f"{head}\n\n{grid_text([*heads, 'on average, last'], body, numbers_from=3)}"
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ def _part(table: Grid, panel: Panel) -> Grid:
     return table.narrowed(replace(table.spec, panels=(panel,)))
 
 
-def _time(filled: Sequence[Grid], source: Source) -> str:
+def _time(filled: Sequence[Grid], source: RunSource) -> str:
     """Sum hours of computing by the seconds in records: a line for each set of tables on the same runs and protocol."""
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}
     configs: dict[str, dict[str, Any]] = {}
@@ -329,8 +329,8 @@ def _time(filled: Sequence[Grid], source: Source) -> str:
         line = [" and ".join(dict.fromkeys(names)), protocol, f"{len(done)} of {len(keys)}"]
         body.append([*line, f"{about}{hours:.1f}", f"{about}{hours / CORES:.1f}"])
     heads = ["table", "protocol", "runs recorded", "hours, one core", f"hours, {CORES} cores"]
-    told = (
+    head = (
         "Sum of the seconds in the records, a run on one core; runs still to do, or done by a GPU (`about`), as long "
         "as those most alike. Tuning candidates are counted."
     )
-    return f"{told}\n\n{grid_text(heads, body, numbers_from=2)}"
+    return f"{head}\n\n{grid_text(heads, body, numbers_from=2)}"

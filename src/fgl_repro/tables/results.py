@@ -19,12 +19,12 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.runs.record import DIVERGED, SELECTION_OF, Record, on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import needs, reference
 from fgl_repro.tables.entries import Cell, Panel
 from fgl_repro.tables.spec import TableSpec
 
-Selection = Literal["best", "last"]
+RoundChoice = Literal["best", "last"]
 NO_RESULT = {"oom": "OOM", DIVERGED: DIVERGED, "failed": "failed"}
 ROUND_NAMES = {"best": "best validation round", "last": "last round"}
 """The two rounds of a record, and what pages call them."""
@@ -111,11 +111,11 @@ class Grid:
     tested: bool = False
     whole: Mapping[Cell, Result] = field(default_factory=dict)
 
-    def round_name(self, selection: Selection | str) -> str:
+    def round_name(self, selection: RoundChoice | str) -> str:
         """Tell one of the two rounds in words."""
         return round_name(selection, self.tested)
 
-    def dagger(self, selection: Selection | str) -> str:
+    def dagger(self, selection: RoundChoice | str) -> str:
         """Write what stands behind numbers that were chosen by looking at test rows."""
         return " †" if self.tested and selection == "best" else ""
 
@@ -132,12 +132,12 @@ def rules(spec: TableSpec, protocol: str) -> Protocol:
     return spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol
 
 
-def printed_round(spec: TableSpec, protocol: str) -> Selection:
+def printed_round(spec: TableSpec, protocol: str) -> RoundChoice:
     """Name the round that the protocol prints."""
     return SELECTION_OF[rules(spec, protocol).selection]
 
 
-def told_round(spec: TableSpec, protocol: str) -> str:
+def printed_round_name(spec: TableSpec, protocol: str) -> str:
     """Tell the round that the protocol prints in words."""
     return round_name(printed_round(spec, protocol), rules(spec, protocol).selected_by == "test")
 
@@ -170,7 +170,7 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
     return None if value is None else float(value)
 
 
-def result(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Result:
+def result(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Result:
     """Fill one cell from the records of its seeds."""
     if not cell.fits:
         return Result(None, None, len(spec.seeds), "no data", "", ())
@@ -207,7 +207,7 @@ def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]
     return next((status for status in NO_RESULT if ended.get(status)), "not run")
 
 
-def fill(spec: TableSpec, protocol: str, source: Source) -> Grid:
+def fill(spec: TableSpec, protocol: str, source: RunSource) -> Grid:
     """Fill the table, or a part of one, from whatever records there are."""
     if spec.whole is not None:
         return fill(spec.whole, protocol, source).narrowed(spec)

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from fgl_repro.tables import compare
 from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.printing import grid_text
-from fgl_repro.tables.published import Published, Words
+from fgl_repro.tables.published import PublishedPaper, Words
 
 CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 
 
-def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) -> str:
+def fill(text: str, every: Mapping[str, PublishedPaper], found: Mapping[str, str]) -> str:
     """Fill the template with what stands in place of its words.
 
     Args:
@@ -30,7 +30,7 @@ def fill(text: str, every: Mapping[str, Published], found: Mapping[str, str]) ->
     return text
 
 
-def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
+def scores(every: Mapping[str, PublishedPaper]) -> Iterator[tuple[str, str, dict[str, list[Words]]]]:
     """Yield each paper and protocol, with lines of comparisons of its tables that have run in more than half the cells.
 
     The others are not on the scoreboard yet: the report of their paper has them. Nor are those that repeat another one.
@@ -48,7 +48,7 @@ def scores(every: Mapping[str, Published]) -> Iterator[tuple[str, str, dict[str,
                 yield paper, protocol, ran
 
 
-def board(every: Mapping[str, Published]) -> str:
+def board(every: Mapping[str, PublishedPaper]) -> str:
     """Write a line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
@@ -71,21 +71,21 @@ def _place(table: str) -> tuple[str, int, str]:
 
 def causes(texts: Mapping[str, str]) -> str:
     """Write a line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
-    told: dict[str, list[str]] = {}
+    by_verdict: dict[str, list[str]] = {}
     for paper, text in texts.items():
         for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
             if cause := CAUSE.match(body.partition("\n## ")[0].strip()):
                 anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                told.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
-    return "\n".join(f"- **{verdict}**: {'; '.join(told[verdict])}." for verdict in sorted(told))
+                by_verdict.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
+    return "\n".join(f"- **{verdict}**: {'; '.join(by_verdict[verdict])}." for verdict in sorted(by_verdict))
 
 
-def machines(every: Mapping[str, Published]) -> str:
+def machines(every: Mapping[str, PublishedPaper]) -> str:
     """Say on what packed runs were made, most first: ``3 runs: 2 on a CPU (torch 2.13.0, 1 thread), 1 on a GPU``."""
-    told: Counter[str] = Counter()
+    runs_on: Counter[str] = Counter()
     for published in every.values():
         for record in published.records.values():
             threads = f"{record.threads} thread{'s' * (record.threads > 1)}"
             torch = f"torch {record.versions.get('torch', 'unknown').partition('+')[0]}"
-            told[f"on a GPU ({torch})" if record.on_gpu else f"on a CPU ({torch}, {threads})"] += 1
-    return f"{told.total():,} runs: {', '.join(f'{number:,} {where}' for where, number in told.most_common())}"
+            runs_on[f"on a GPU ({torch})" if record.on_gpu else f"on a CPU ({torch}, {threads})"] += 1
+    return f"{runs_on.total():,} runs: {', '.join(f'{number:,} {where}' for where, number in runs_on.most_common())}"

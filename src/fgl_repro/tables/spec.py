@@ -183,8 +183,8 @@ class TableSpec(Entries):
         reasons: dict[str, list[str]] = {}
         for dataset, reason in self.absent.items():
             reasons.setdefault(reason, []).append(spelled(dataset))
-        told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
-        return f"Left blank: {told}." if told else ""
+        blanks = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        return f"Left blank: {blanks}." if blanks else ""
 
     def config(self, cell: Cell, protocol: str, seed: int) -> Config:
         """Compose the run of ``cell`` at ``seed``, before any tuning.
@@ -263,8 +263,8 @@ class TableSpec(Entries):
         def short(row: Row) -> Row:
             quick = {f"method.{name}": value for name, value in registry.options("method")[row.method].quick.items()}
             alike = [other.overrides for other in self.rows if other.method == row.method]
-            told_apart = {key for key in quick if any(each.get(key) != row.overrides.get(key) for each in alike)}
-            quick = {key: value for key, value in quick.items() if key not in told_apart}
+            varied = {key for key in quick if any(each.get(key) != row.overrides.get(key) for each in alike)}
+            quick = {key: value for key, value in quick.items() if key not in varied}
             return replace(row, overrides={**row.overrides, **quick, "protocol.rounds": 2})
 
         rows = tuple(map(short, self.rows))

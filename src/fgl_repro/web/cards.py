@@ -41,10 +41,10 @@ def page(name: str, tables: Mapping[str, str]) -> str:
     blocks = [f"# {title}", f"`method={name}`{f': {what}' if what else ''}", *map(_block, _paragraphs(rest))]
     blocks += ["## Options", grid_text(["option", "type", "default", "meaning"], _options(name, kind), numbers_from=4)]
     if files := [path for path in yaml_files("method").values() if re.search(rf"\b_?{name}\b", path.stem)]:
-        told = "\n\n".join(
+        yamls = "\n\n".join(
             f"`conf/method/{path.name}`\n\n```yaml\n{path.read_text('utf-8').strip()}\n```" for path in files
         )
-        blocks += ["## Configurations", told]
+        blocks += ["## Configurations", yamls]
     if tables:
         blocks += ["## Tables", "\n".join(f"- [{words}]({address})" for address, words in tables.items())]
     return "\n\n".join(blocks) + "\n"
@@ -94,7 +94,7 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
     path = yaml_files("method").get(name)
     given = OmegaConf.to_container(OmegaConf.load(path)) if path is not None else {}
     assert isinstance(given, dict)
-    told = meanings(kind)
+    meaning_of = meanings(kind)
     body: list[list[object]] = []
     for field in fields(kind):
         default = given.get(field.name, "" if field.default is MISSING else field.default)
@@ -103,6 +103,6 @@ def _options(name: str, kind: type[Any]) -> list[list[object]]:
             shown = f"by {default[2:].partition(':')[0].removeprefix('by_').replace('dataset', 'data set')}, see below"
         type_name = f"`{field.type}`".replace("|", "or")
         body.append(
-            [f"`{field.name}`", type_name, shown, told.get(field.name, "").replace("``", "`").replace("|", "\\|")]
+            [f"`{field.name}`", type_name, shown, meaning_of.get(field.name, "").replace("``", "`").replace("|", "\\|")]
         )
     return body

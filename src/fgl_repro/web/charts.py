@@ -80,7 +80,7 @@ def _traces(chart: Axes) -> Iterator[Trace]:
         taken |= {child for child in container.get_children() if child is not None}
         yield _errorbar(container)  # type: ignore[arg-type]
     for image in chart.images:
-        yield _image(image, _told(chart.xaxis), _told(chart.yaxis))
+        yield _image(image, _tick_words(chart.xaxis), _tick_words(chart.yaxis))
     for line in chart.lines:
         if line not in taken and line.get_transform() == chart.transData and len(line.get_xydata()):  # type: ignore[arg-type]
             label_of.setdefault(_colour(line.get_color()), _label(line))
@@ -178,10 +178,10 @@ def _image(image: AxesImage, across: Mapping[float, str], down: Mapping[float, s
     low, high = (float(end) for end in image.get_clim())
     x = _middles(left, right, columns)
     y = _middles(top, bottom, rows) if image.origin == "upper" else _middles(bottom, top, rows)
-    told = [[", ".join(filter(None, (down.get(at), across.get(place)))) for place in x] for at in y]
+    hover_text = [[", ".join(filter(None, (down.get(at), across.get(place)))) for place in x] for at in y]
     return {
         **{"type": "heatmap", "name": "", "z": [_numbers(line) for line in z], "zmin": low, "zmax": high},
-        **{"x": _numbers(x), "y": _numbers(y), "hovertext": told},
+        **{"x": _numbers(x), "y": _numbers(y), "hovertext": hover_text},
         "colorscale": [[float(step), _colour(image.get_cmap()(step))[:7]] for step in steps],
         "showscale": False,
         "hovertemplate": "%{hovertext} %{z:.2~f}<extra></extra>",
@@ -227,7 +227,7 @@ def _ticks(axis: Any) -> list[tuple[float, str]]:
     return [(float(tick.get_loc()), tick.label1.get_text()) for tick in axis.get_major_ticks()]
 
 
-def _told(axis: Any) -> dict[float, str]:
+def _tick_words(axis: Any) -> dict[float, str]:
     """Read the words at ticks, in one line; where they are two, the first holds for the ticks after it, too."""
     out, head = {}, ""
     for at, text in _ticks(axis):

@@ -179,6 +179,6 @@ def save(table: Grid, entity: str, project: str) -> list[str]:
     try:
         found = [workspace(table.spec, table.protocol, entity, project).save(), report(table, entity, project).save()]
     except Exception as error:
-        told = first_line(error)
-        raise UserError(f"W&B did not take the dashboard ({told}): wandb login, or leave --entity out.") from error
+        reason = first_line(error)
+        raise UserError(f"W&B did not take the dashboard ({reason}): wandb login, or leave --entity out.") from error
     return [item.url for item in found]

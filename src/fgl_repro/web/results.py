@@ -9,26 +9,23 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from fgl_repro.runs.progress import Watched
 from fgl_repro.tables import compare, findings, scoreboard
 from fgl_repro.tables.load import papers
-from fgl_repro.tables.published import Published, all_published
+from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
 from fgl_repro.web.sources import BARE, WIDE, Site, Sources
-
-Watched = Callable[[list[Any]], Iterable[Any]]
-"""Shows progress over a list."""
 
 
 def add(site: Site, sources: Sources, watched: Watched) -> None:
     """Write all of them, and their places in the navigation."""
     _front(site, sources)
     for paper, specs in sources.specs.items():
-        pages = _told(site, sources.results / paper, paper)
+        pages = _own_pages(site, sources.results / paper, paper)
         wanted = [pair for spec in specs for pair in spec.by_protocol()]
         for spec, protocol in watched(wanted):
             folder = _folder(sources, spec, protocol)
@@ -70,7 +67,7 @@ def _mirrored(text: str) -> str:
     return re.sub(r"compare_(\w+)\.md", r"table_\1.md", text)
 
 
-def _told(site: Site, folder: Path, paper: str) -> list[Any]:
+def _own_pages(site: Site, folder: Path, paper: str) -> list[Any]:
     """Write a paper's report, findings and notes, where it has some."""
     pages: list[Any] = []
     if (folder / "README.md").exists():
@@ -118,7 +115,7 @@ def _folder(sources: Sources, spec: TableSpec, protocol: str) -> Path | None:
 
 def _findings(folder: Path, paper: str) -> str:
     """Write a paper's findings, whose numbers lead to the cells and runs that they are of."""
-    published = Published(folder)
+    published = PublishedPaper(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
     return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
 
@@ -168,9 +165,9 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
 def _static(comparison: Path) -> list[str]:
     """Keep what a comparison's page says that is not cell by cell, to stand below the interactive table."""
     head, _, rest = comparison.read_text(encoding="utf-8").partition("\n## By cell\n")
-    _, _, told = head.partition("\n\n")
+    _, _, text = head.partition("\n\n")
     differences = re.search(r"\n## Differences.*", rest, re.DOTALL)
-    about, mark, shares = told.partition("## By method")
+    about, mark, shares = text.partition("## By method")
     about = '??? note "How to read it"\n\n' + "\n".join(f"    {line}" for line in about.strip().splitlines())
     return [about, mark + shares, differences[0].strip() if differences else ""]
 
@@ -190,7 +187,7 @@ def _files(folder: Path, spec: TableSpec, chart: str) -> str:
 
 
 def _all_runs() -> str:
-    told = (
+    what = (
         "Every run that is packed with the results; a click shows its record, curves and the command that repeats it."
     )
-    return f'{WIDE}# Runs\n\n{told}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'
+    return f'{WIDE}# Runs\n\n{what}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'

@@ -44,13 +44,13 @@ class Runs:
         lines = []
         for cell, runs in self._of.items():
             runs.sort(key=lambda run: int(run[1].config["seed"]))
-            told = [_told(paper, record, curves.get(record.key, {})) for paper, record in runs]
-            scripts.write(docs, f"runs/{cell}", told)
+            shown = [_content(paper, record, curves.get(record.key, {})) for paper, record in runs]
+            scripts.write(docs, f"runs/{cell}", shown)
             lines += [_line(paper, record, cell) for paper, record in runs]
         scripts.write(docs, "all-runs", lines)
 
 
-def _told(paper: str, record: Record, curves: Mapping[str, list[Any]]) -> dict[str, Any]:
+def _content(paper: str, record: Record, curves: Mapping[str, list[Any]]) -> dict[str, Any]:
     content = record.as_json()
     content.pop("checksum", None)
     for rounds in content["metrics"].values():

@@ -14,6 +14,7 @@ import yaml
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.extras import install
+from fgl_repro.runs.progress import Watched
 from fgl_repro.web import cards, results, scripts
 from fgl_repro.web.sources import Site, Sources
 
@@ -32,7 +33,7 @@ def check() -> None:
         raise UserError(f"a site needs packages that are not installed ({', '.join(lacking)}): {install('site')}.")
 
 
-def build(sources: Sources, out: Path, work: Path, watched: results.Watched = iter) -> Path:
+def build(sources: Sources, out: Path, work: Path, watched: Watched = iter) -> Path:
     """Write the site into ``out``; returns its front page.
 
     Args:
@@ -75,8 +76,8 @@ def _assets(site: Site) -> None:
 def _methods(site: Site) -> None:
     known = cards.names()
     listed = [f"- [{name}]({name}.md): {line}" for name, line in known.items()]
-    told = "Each card says what is implemented, from which equations, in which variants, and how released code differs."
-    pages: list[Any] = [{"All": site.page("methods/index.md", "\n".join(["# Methods", "", told, "", *listed, ""]))}]
+    what = "Each card says what is implemented, from which equations, in which variants, and how released code differs."
+    pages: list[Any] = [{"All": site.page("methods/index.md", "\n".join(["# Methods", "", what, "", *listed, ""]))}]
     for name in known:
         pages.append({name: site.page(f"methods/{name}.md", cards.page(name, site.rows_of.get(name, {})))})
     site.nav.append({"Methods": pages})

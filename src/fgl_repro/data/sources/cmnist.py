@@ -80,12 +80,12 @@ class CMnistColor(GraphDataset):
 
 def coloured(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     """Draw the benchmark's training images by their number, and the colour of each, ascending, ``[G]``."""
-    draws = random.Random(seed)
-    draws.shuffle(list(range(COUNT)))  # the benchmark's set without shift comes first
+    stream = random.Random(seed)
+    stream.shuffle(list(range(COUNT)))  # the benchmark's set without shift comes first
     order = list(range(COUNT))
-    draws.shuffle(order)
+    stream.shuffle(order)
     places = list(range(len(COLOURS) * BLOCK))
-    draws.shuffle(places)
+    stream.shuffle(places)
     kept = np.array(places[:KEPT])
     environment = kept // BLOCK
     by_environment = np.argsort(environment, kind="stable")

@@ -34,8 +34,8 @@ MOTIFS = (  # links of the motif's five nodes, of which node 0 is linked with th
     ((0, 1), (1, 2), (2, 3), (3, 4), (0, 4)),  # cycle
     ((1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3)),  # crane
 )
-Links = list[tuple[int, int]]
-Drawn = tuple[int, int, Links, int]  # environment, number of nodes, links, class
+MotifLinks = list[tuple[int, int]]
+MotifGraph = tuple[int, int, MotifLinks, int]  # environment, number of nodes, links, class
 
 
 @cache
@@ -62,7 +62,7 @@ def base(kind: int, width: int) -> tuple[int, frozenset[int], tuple[tuple[int, i
     return nodes, frozenset(range(inner)), tuple(links)
 
 
-class Draws:
+class MotifStreams:
     """The benchmark's two streams of random numbers, and what it draws from them for one graph.
 
     Attributes:
@@ -74,7 +74,7 @@ class Draws:
         self.plain = random.Random(seed)
         self.arrays = np.random.RandomState(seed)
 
-    def graph(self, kind: int, width: int, motif: int) -> tuple[int, Links, int]:
+    def graph(self, kind: int, width: int, motif: int) -> tuple[int, MotifLinks, int]:
         """Draw a graph: its number of nodes, links and class; every tenth class is drawn at random."""
         between = self.arrays.randint
         first, open_to_all, own = base(kind, width)
@@ -110,39 +110,39 @@ class Draws:
         return kind, WIDTHS[environment] + self.plain.randint(-5, 5), motif, environment
 
 
-Draw = Callable[[Draws, int | None], tuple[int, int, int, int]]
+Draw = Callable[[MotifStreams, int | None], tuple[int, int, int, int]]
 """Draws kind, width, motif and environment of a graph of an environment, or of one to train on."""
 
 
-def generate(name: str, drawn: Draw) -> list[Drawn]:
+def generate(name: str, drawn: Draw) -> list[MotifGraph]:
     """Generate graphs whose kind, width, motif and environment ``drawn`` draws.
 
     Those of environments 0 to 2, what is left of the benchmark's training set, come first and in the order in which it
     was shuffled; 3 and 4 are its validation and test sets in the order in which they were drawn.
     """
-    draws = Draws(SEED)
+    streams = MotifStreams(SEED)
     bar = tqdm(desc=name, total=2 * COUNT, unit="graph", unit_scale=True, delay=1, leave=False, disable=None)
     with bar:
         for motif in range(3):  # the data set without shift
             for _ in range(COUNT // 3):
-                kind = min(int(draws.arrays.random_sample() * len(BASES)), len(BASES) - 1)
-                draws.graph(kind, 10 + int(draws.arrays.randint(-5, 6)), motif)
+                kind = min(int(streams.arrays.random_sample() * len(BASES)), len(BASES) - 1)
+                streams.graph(kind, 10 + int(streams.arrays.randint(-5, 6)), motif)
                 bar.update()
-        draws.plain.shuffle(list(range(COUNT)))
+        streams.plain.shuffle(list(range(COUNT)))
         graphs = []
         for environment in (*[None] * TRAIN, *[3] * HELD, *[4] * HELD):
-            kind, width, motif, where = drawn(draws, environment)
-            graphs.append((where, *draws.graph(kind, width, motif)))
+            kind, width, motif, where = drawn(streams, environment)
+            graphs.append((where, *streams.graph(kind, width, motif)))
             bar.update()
     train = graphs[:TRAIN]
-    draws.plain.shuffle(train)
+    streams.plain.shuffle(train)
     return [*train[:KEPT], *graphs[TRAIN:]]
 
 
 class _Motif(GraphDataset):
     draw: ClassVar[Draw]
 
-    def drawn(self) -> list[Drawn]:
+    def drawn(self) -> list[MotifGraph]:
         """Draw all graphs, training sets in the order in which they were shuffled."""
         return generate(self.name, type(self).draw)
 
@@ -162,7 +162,7 @@ class MotifBasis(_Motif):
     """Environments are kinds of the base: wheel, tree, ladder, star, path."""
 
     name = "motif_basis"
-    draw: ClassVar[Draw] = Draws.basis
+    draw: ClassVar[Draw] = MotifStreams.basis
 
 
 @dataclass
@@ -170,4 +170,4 @@ class MotifSize(_Motif):
     """Environments are sizes of the base: around 6, 10, 15, 30, 70."""
 
     name = "motif_size"
-    draw: ClassVar[Draw] = Draws.size
+    draw: ClassVar[Draw] = MotifStreams.size

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.dataset import Published
+from fgl_repro.data.dataset import CatalogDataset
 from fgl_repro.data.sources.source import RawGraph, Source
 
 _FILES = tuple(f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list"))
@@ -56,12 +56,12 @@ def _source(name: str) -> Source:
 
 
 @dataclass
-class Arxiv(Published):
+class Arxiv(CatalogDataset):
     name: ClassVar[str] = "arxiv"
     source: ClassVar[Source] = _source("arxiv")
 
 
 @dataclass
-class Products(Published):
+class Products(CatalogDataset):
     name: ClassVar[str] = "products"
     source: ClassVar[Source] = _source("products")

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.data.dataset import Published
+from fgl_repro.data.dataset import CatalogDataset
 from fgl_repro.data.sources.source import RawGraph, Source, of_pyg
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -68,47 +68,47 @@ def _saint(dataset: str, *ids: str) -> Source:
     return _source(dataset, urls={f: f"{_DRIVE}{own}" for f, own in zip(_SAINT, ids, strict=True)}, pinned=False)
 
 
-class Cora(Published):
+class Cora(CatalogDataset):
     name = "cora"
     source = _planetoid("Cora")
 
 
-class CiteSeer(Published):
+class CiteSeer(CatalogDataset):
     name = "citeseer"
     source = _planetoid("CiteSeer")
 
 
-class PubMed(Published):
+class PubMed(CatalogDataset):
     name = "pubmed"
     source = _planetoid("PubMed")
 
 
-class Photo(Published):
+class Photo(CatalogDataset):
     name = "photo"
     source = _archive("Amazon", "Photo", "amazon_electronics_photo.npz")
 
 
-class Computers(Published):
+class Computers(CatalogDataset):
     name = "computers"
     source = _archive("Amazon", "Computers", "amazon_electronics_computers.npz")
 
 
-class CS(Published):
+class CS(CatalogDataset):
     name = "cs"
     source = _archive("Coauthor", "CS", "ms_academic_cs.npz")
 
 
-class Physics(Published):
+class Physics(CatalogDataset):
     name = "physics"
     source = _archive("Coauthor", "Physics", "ms_academic_phy.npz")
 
 
-class Actor(Published):
+class Actor(CatalogDataset):
     name = "actor"
     source = _source("Actor", urls=_FILM | {file: f"{_GEOM_GCN}/splits/{file}" for file in _SPLITS}, pinned=True)
 
 
-class Flickr(Published):
+class Flickr(CatalogDataset):
     name = "flickr"
     source = _saint(
         "Flickr",
@@ -119,7 +119,7 @@ class Flickr(Published):
     )
 
 
-class Reddit(Published):
+class Reddit(CatalogDataset):
     name = "reddit"
     source = _source(
         "Reddit",
@@ -129,7 +129,7 @@ class Reddit(Published):
     )
 
 
-class Reddit2(Published):
+class Reddit2(CatalogDataset):
     name = "reddit2"
     source = _saint(
         "Reddit2",
@@ -140,6 +140,6 @@ class Reddit2(Published):
     )
 
 
-class Genius(Published):
+class Genius(CatalogDataset):
     name = "genius"
     source = _source("LINKXDataset", "genius", urls={"data.mat": f"{_LINKX}/genius.mat"}, pinned=False)

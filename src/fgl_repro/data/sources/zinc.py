@@ -89,12 +89,12 @@ def training(scaffolds: Sequence[str], seed: int = SEED) -> tuple[list[int], np.
     for begin in range(1, ENVIRONMENTS):
         aim = begin * (end // ENVIRONMENTS)
         environment[next(place for place in range(aim, end + 1) if new[place]) :] = begin
-    draws = random.Random(seed)
-    draws.shuffle(list(range(count)))  # the benchmark's set without shift comes first
+    stream = random.Random(seed)
+    stream.shuffle(list(range(count)))  # the benchmark's set without shift comes first
     for _ in range(int(0.6 * count)):
-        draws.randint(0, ENVIRONMENTS - 1)
+        stream.randint(0, ENVIRONMENTS - 1)
     places = list(range(end))
-    draws.shuffle(places)
+    stream.shuffle(places)
     kept = np.array(places[: end - 2 * int(0.1 * count)])
     kept = kept[np.argsort(environment[kept], kind="stable")]
     return [order[place] for place in kept], environment[kept]

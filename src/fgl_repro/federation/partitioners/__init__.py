@@ -95,8 +95,8 @@ class Partitioner(Option):
                 "lower partitioner.clients."
             )
         made = self.assign(graph, parts, seed)
-        if told := _fault(made, graph.num_nodes, parts):
-            raise UserError(f"the partitioner {self.name} {told}: see assign() in docs/adding.md.")
+        if fault := _fault(made, graph.num_nodes, parts):
+            raise UserError(f"the partitioner {self.name} {fault}: see assign() in docs/adding.md.")
         assigned, source = made
         if isinstance(assigned, np.ndarray):
             hashed: tuple[np.ndarray, ...] = (assigned.astype("u1" if parts <= 256 else "<u2"),)

@@ -41,7 +41,7 @@ class Metis(Partitioner):
 
 
 @dataclass
-class Published(Partitioner):
+class PublishedPartition(Partitioner):
     """The partitions behind the published tables: METIS 5.1.0 memberships, stored.
 
     Recipe: ``METIS_PartGraphKway`` of METIS 5.1.0, every option at its default, no weights, 32-bit indices, on the
@@ -88,7 +88,7 @@ class Overlap(Partitioner):
                 f"partitioner=overlap makes {HALVES} clients of each part and cannot make {parts}: "
                 f"choose a multiple of {HALVES} for partitioner.clients, in a setting without a new client."
             )
-        part, source = Published(parts // HALVES).assign(graph, parts // HALVES, seed)
+        part, source = PublishedPartition(parts // HALVES).assign(graph, parts // HALVES, seed)
         rng = random.Random(seed)
         for name, count in turns_before(graph.name, parts, overlap=True):
             earlier = stored(name, count // HALVES)

@@ -79,10 +79,10 @@ def held_back(graph: UnionGraph, validation: float, test: float, seed: int) -> t
     links, owner = graph.links, graph.owner[graph.links[0]]
     parts: dict[str, list[Pairs]] = {"validation": [], "test": []}
     for k, (first, end) in enumerate(pairwise(graph.ptr.tolist())):
-        draws = numpy_rng(f"links/{k}", seed)
-        own = draws.permutation(links[:, owner == k], axis=1)
+        rng = numpy_rng(f"links/{k}", seed)
+        own = rng.permutation(links[:, owner == k], axis=1)
         sizes = int(own.shape[1] * test), int(own.shape[1] * validation)
-        others = unlinked(own, first, end, sum(sizes), draws)
+        others = unlinked(own, first, end, sum(sizes), rng)
         cut = min(sizes[0], others.shape[1])
         parts["test"].append(Pairs.of(own[:, : sizes[0]], others[:, :cut]))
         parts["validation"].append(Pairs.of(own[:, sizes[0] : sum(sizes)], others[:, cut:]))
@@ -102,7 +102,7 @@ def without(adjacency: sp.csr_matrix, pairs: np.ndarray) -> sp.csr_matrix:
     return left
 
 
-def unlinked(links: np.ndarray, first: int, end: int, wanted: int, draws: np.random.Generator) -> np.ndarray:
+def unlinked(links: np.ndarray, first: int, end: int, wanted: int, rng: np.random.Generator) -> np.ndarray:
     """Draw different pairs without a link of nodes ``first`` to ``end - 1``, int64 ``[2, P]``; fewer if there are none.
 
     Args:
@@ -110,7 +110,7 @@ def unlinked(links: np.ndarray, first: int, end: int, wanted: int, draws: np.ran
         wanted: P.
     """
     size = end - first
-    drawn = np.sort(draws.integers(first, end, (2, wanted * TRIES)), axis=0) if size else np.empty((2, 0), np.int64)
+    drawn = np.sort(rng.integers(first, end, (2, wanted * TRIES)), axis=0) if size else np.empty((2, 0), np.int64)
     code = (drawn[0] - first) * size + drawn[1] - first
     taken = (links[0] - first) * size + links[1] - first
     _, earliest = np.unique(code, return_index=True)

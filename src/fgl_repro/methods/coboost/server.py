@@ -72,7 +72,7 @@ class Boosting(Pooling):
         """Move features a step from where they were, by the sign of the gradient of a random mean of the answers."""
         features = graph.features.detach().requires_grad_()
         soft = torch.softmax(self.ensemble(self.teacher_logits(graph.moved(features))) / SOFTENED, -1)
-        random = 2 * torch.rand(soft.shape, generator=self.draws, device=self.device) - 1
+        random = 2 * torch.rand(soft.shape, generator=self.rng, device=self.device) - 1
         (slope,) = torch.autograd.grad((random * soft).sum(), features)
         return graph.moved(graph.features + self.method.move * graph.features.std(0) * slope.sign())
 

@@ -13,7 +13,7 @@ from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl.optim import Optimiser, StackedAdam, StackedSGD
 from fgl_repro.fl.steps import descend
 from fgl_repro.methods.generated.graphs import PseudoGraph
-from fgl_repro.methods.generated.server import Lesson, Server
+from fgl_repro.methods.generated.server import DistillingServer, Lesson
 from fgl_repro.nn.ops import kl_divergence
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MOMENTUM = 0.9
 """Of the student's SGD."""
 
 
-class Pooling(Server):
+class Pooling(DistillingServer):
     """Attributes:
     pool: Graphs so far and what the teachers say of each.
     weights: Of the teachers in the ensemble, float ``[K]``.

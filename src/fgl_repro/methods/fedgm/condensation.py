@@ -80,7 +80,7 @@ def shares(counts: np.ndarray, rate: float) -> np.ndarray:
     return own
 
 
-class Condensation:
+class ClientCondensation:
     """The condensation of one client's graph.
 
     Attributes:
@@ -96,7 +96,7 @@ class Condensation:
     def __init__(self, method: FedGM, clients: Clients, real: Data, k: int) -> None:
         graph, device = clients.world.graph, clients.device
         rows = clients.world.train_of[k]
-        self.rng, draws = torch_rng(f"condensation/{k}", clients.seed), numpy_rng(f"condensation/{k}", clients.seed)
+        self.rng, node_rng = torch_rng(f"condensation/{k}", clients.seed), numpy_rng(f"condensation/{k}", clients.seed)
         self.method, self.real = method, real
         self.sizes = clients.model.num_features, cast("Layered", clients.model).hidden, clients.model.num_classes
         held = clients.world.class_counts[k]
@@ -107,7 +107,7 @@ class Condensation:
         chosen = [np.empty(0, dtype=np.int64)]
         for c in order if method.as_paper else sorted(order):
             own, count = rows[graph.labels[rows] == c], self.counts[c]
-            chosen.append(draws.choice(own, count, replace=count > len(own)))
+            chosen.append(node_rng.choice(own, count, replace=count > len(own)))
         features = graph.base.features[graph.node[np.concatenate(chosen)]].toarray()
         self.features = {"X": torch.from_numpy(features).unsqueeze(0).to(device).requires_grad_()}
         self.net = {

@@ -60,7 +60,7 @@ condensation, gradients, server = (
 
 
 @dataclass
-class Condensed(Message):
+class CondensedGraph(Message):
     """What a client sends once: bytes of features, labels and link predictor, int64 ``[K]``."""
 
     graph: np.ndarray
@@ -125,14 +125,14 @@ class FedGM(Phased[State]):
         return State([condensation.real(graph, norm, propagated, rows, clients.device) for rows in own])
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
-        works = [condensation.Condensation(self, clients, real, k) for k, real in enumerate(state.real)]
+        works = [condensation.ClientCondensation(self, clients, real, k) for k, real in enumerate(state.real)]
         yield Phase("condensation", clients.count, lambda k, _: Turn({"loss": float(works[k].run())}))
         if not any(len(work.labels) for work in works):
             raise UserError(f"method.rate={self.rate} leaves no client a node to condense to: raise it.")
-        sent = Condensed(np.array([work.size for work in works]))
+        sent = CondensedGraph(np.array([work.size for work in works]))
         yield Phase.once("upload", Turn(up=sent))
         counts = torch.from_numpy(np.stack([work.counts for work in works])).float().to(clients.device)
-        state.server = server.Server(self, clients, [work.result() for work in works], counts)
+        state.server = server.CondensedGraphServer(self, clients, [work.result() for work in works], counts)
         first = self.news(clients, state, more=clients.protocol.rounds > 1)
         yield Phase.once("download", Turn(down=first), "server")
         self.receive(clients, state, first)

@@ -34,7 +34,7 @@ LOOK = 10
 """Steps of the server's training between two looks at the clients' validation nodes."""
 
 
-class Server:
+class CondensedGraphServer:
     """What the server has: the union of all condensed graphs, without links from one to another.
 
     Attributes:

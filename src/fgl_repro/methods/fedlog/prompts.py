@@ -103,9 +103,9 @@ class Surroundings:
         self.row = tensor(np.repeat(np.arange(len(rows)), np.diff(of_rows.indptr)))
 
     @cached_property
-    def products(self) -> Products:
+    def products(self) -> DotProducts:
         """Those of the training nodes' own features."""
-        return Products.of(self, self.x)
+        return DotProducts.of(self, self.x)
 
 
 class _LinkDots(torch.autograd.Function):
@@ -169,8 +169,8 @@ class Pretraining:
         prompts = generate(self.params, self.inputs, self.dropout).flatten(0, 1)[self.slots]
         slope = torch.zeros_like(prompts)
         leaf = prompts.detach().requires_grad_()
-        products = Products.of(here, leaf)
-        cut = Products(*(value.detach().requires_grad_() for value in products))
+        products = DotProducts.of(here, leaf)
+        cut = DotProducts(*(value.detach().requires_grad_() for value in products))
         slopes = [torch.zeros_like(value) for value in cut]
         gradients = torch.zeros((), device=device)
         for _ in range(self.draws):  # one at a time: their graphs together would not fit beside a large union graph
@@ -191,7 +191,7 @@ def feature_loss(here: Surroundings, prompts: Tensor) -> Tensor:
     return (prompts - here.around).square().sum(1) * (here.degree > 0)
 
 
-class Products(NamedTuple):
+class DotProducts(NamedTuple):
     """What is d numbers wide in L_grad and the same for every encoder: dot products of a vector of each node.
 
     Attributes:
@@ -206,12 +206,12 @@ class Products(NamedTuple):
     around: Tensor
 
     @staticmethod
-    def of(here: Surroundings, vectors: Tensor) -> Products:
+    def of(here: Surroundings, vectors: Tensor) -> DotProducts:
         linked = (link_dots(here, table, vectors) for table in (here.propagated, here.own))
-        return Products(*linked, *(dot(vectors, other) for other in (vectors, here.x, here.around)))
+        return DotProducts(*linked, *(dot(vectors, other) for other in (vectors, here.x, here.around)))
 
 
-def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: Products) -> Tensor:
+def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: DotProducts) -> Tensor:
     """Compute L_grad of training nodes for one random encoder, without the generator-free norm of the graph's gradient.
 
     Args:

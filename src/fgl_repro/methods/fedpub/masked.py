@@ -29,7 +29,7 @@ def mask_of(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedModel:
     """Every weight matrix W of ``network`` is used as W * mu; parameters are the network's and the masks ``M1 M2 ...``.
 
     Biases, attention's scores, batch norms and embeddings of links have no masks. Training, that is a pass with a

@@ -124,7 +124,7 @@ class FedPub(Method[State]):
     def start(self, model: Model, seed: int) -> Start:
         if not self.masks:
             return super().start(model, seed)
-        network = masked.Masked(model, self.l1)
+        network = masked.MaskedModel(model, self.l1)
         weights = network.init(torch_rng("init", seed))
         return Start(network, weights, network.masks(weights))
 
@@ -174,7 +174,7 @@ class FedPub(Method[State]):
         embedding = self.embedding(clients, state)
         if self.variant == "release" or not self.masks:
             return Upload(clients.params, self.sent_masks(clients), embedding)
-        assert isinstance(clients.model, masked.Masked)
+        assert isinstance(clients.model, masked.MaskedModel)
         product = clients.model.weights(clients.trained, training=True)
         return Upload({name: product[name] for name in clients.params}, None, embedding)
 

@@ -17,7 +17,7 @@ from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.fedsageplus.impaired import Impaired
 from fgl_repro.methods.fedsageplus.mending import MendedGraph
 from fgl_repro.methods.fedsageplus.neighgen import Locals, NeighGen, Others, Pool
-from fgl_repro.nn.ragged import Draws, client_sums
+from fgl_repro.nn.ragged import ClientStreams, client_sums
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph
@@ -69,7 +69,7 @@ class GeneratorGroup:
         self.params = self.net.start([torch_rng(f"neighgen-init/{k}", seed) for k in who], device)
         most = None if as_paper else self.rules.num_pred
         self.impaired = Impaired(world, who, training.hidden, training.judged, most, device)
-        self.draws = Draws([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
+        self.streams = ClientStreams([torch_rng(f"neighgen/{k}", seed, str(device)) for k in who])
         self.picks = [numpy_rng(f"neighgen/{k}", seed) for k in who]
         if as_paper:  # a rectified unit that starts below zero everywhere would stay there
             self.params["d1"].data.copy_(self.impaired.mean(self.impaired.missing).unsqueeze(1))
@@ -89,8 +89,8 @@ class GeneratorGroup:
 
     def at_home(self) -> None:
         """Train every generator on Equation (5); a shared one is the mean of them after each epoch."""
-        pool, estimate = self.generate(self.draws, everywhere=self.rules.parents == "all")
-        loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.draws)
+        pool, estimate = self.generate(self.streams, everywhere=self.rules.parents == "all")
+        loss = self.home_loss(pool, estimate) + self.rules.c * self.label_loss(pool, self.streams)
         self.adam.step(gradients(loss, self.adam.params))
         if self.rules.shared:
             for value in self.params.values():
@@ -99,7 +99,7 @@ class GeneratorGroup:
     def cooperate(self) -> None:
         """Train for a federated epoch, with term (6)."""
         rules, adam = self.rules, self.adam
-        pool, estimate = self.generate(self.draws if rules.as_paper else None)
+        pool, estimate = self.generate(self.streams if rules.as_paper else None)
         loss = self.home_loss(pool, estimate)
         if not rules.as_paper:
             of_labels, of_others = self.label_loss(pool, None), self.drawn_loss(pool)
@@ -113,7 +113,7 @@ class GeneratorGroup:
         mended = torch.bincount(pool.parent, minlength=len(estimate)) > 0
         self.rows = client_sums(mended.long(), self.impaired.local.owner, len(self.clients)).cpu().numpy()
 
-    def generate(self, draws: Draws | None, everywhere: bool = False) -> tuple[Pool, Tensor]:
+    def generate(self, streams: ClientStreams | None, everywhere: bool = False) -> tuple[Pool, Tensor]:
         """Generate neighbours and n~_v ``[n]`` of the impaired graphs.
 
         Args:
@@ -121,13 +121,13 @@ class GeneratorGroup:
             everywhere: Whether nodes beside the epoch's sample (paper) get neighbours, too.
         """
         net, local, as_paper = self.net, self.impaired.local, self.rules.as_paper
-        z = net.encode(self.params, local, draws)
+        z = net.encode(self.params, local, streams)
         estimate = net.count(self.params, local, z)
         counts = self.counts(estimate, as_paper)
         if as_paper:
-            self.impaired = self.impaired.sampled(self.rules.nodes, self.draws)
+            self.impaired = self.impaired.sampled(self.rules.nodes, self.streams)
             counts = counts if everywhere else counts * (self.impaired.weight > 0)
-        return net.generate(self.params, local, z, counts, self.draws, drop=True, sample=as_paper), estimate
+        return net.generate(self.params, local, z, counts, self.streams, drop=True, sample=as_paper), estimate
 
     def counts(self, estimate: Tensor, rounded: bool) -> Tensor:
         """Turn n~_v into a number of neighbours, rounded or truncated, int64 ``[n]``."""
@@ -146,9 +146,9 @@ class GeneratorGroup:
         """Divide L^f, in the release, by the size of the pool and the number of features."""
         return loss if self.rules.as_paper else loss / (self.rules.num_pred * self.net.num_features)
 
-    def label_loss(self, pool: Pool, draws: Draws | None) -> Tensor:
+    def label_loss(self, pool: Pool, streams: ClientStreams | None) -> Tensor:
         """Compute L^c ``[G]`` of the inner classifier on the graph mended with ``pool``."""
-        return self.impaired.label_loss(self.net.classify(self.params, self.impaired.local, pool, draws))
+        return self.impaired.label_loss(self.net.classify(self.params, self.impaired.local, pool, streams))
 
     def drawn_loss(self, pool: Pool) -> Tensor:
         """Compute the release's term (6) ``[G]``.
@@ -187,7 +187,7 @@ class GeneratorGroup:
         with torch.no_grad():
             z = net.encode(params, local, None)
             counts = self.counts(net.count(params, local, z), tidy)
-            pool = net.generate(params, local, z, counts, self.draws, drop=not tidy, sample=as_paper)
+            pool = net.generate(params, local, z, counts, self.streams, drop=not tidy, sample=as_paper)
         return local.nodes[pool.parent.cpu().numpy()], pool.features.cpu().numpy()
 
 

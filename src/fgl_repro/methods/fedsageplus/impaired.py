@@ -13,7 +13,7 @@ from torch import Tensor
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.methods.fedsageplus.neighgen import Locals, Pool, nearest
-from fgl_repro.nn.ragged import Draws, client_sums
+from fgl_repro.nn.ragged import ClientStreams, client_sums
 
 
 class Impaired:
@@ -59,10 +59,10 @@ class Impaired:
         self.labelled, self.labels = tensor(labelled), tensor(graph.labels[nodes[labelled]])
         self.label_weight = tensor(_shares(owner[labelled], np.ones(len(labelled), np.float32), len(clients)))
 
-    def sampled(self, most: int, draws: Draws) -> Impaired:
+    def sampled(self, most: int, streams: ClientStreams) -> Impaired:
         """Copy this with losses over random nodes V^t of each client, at most so many (Algorithm 1, step C)."""
         owner, ptr = self.local.owner, torch.tensor(self.local.ptr, device=self.missing.device)
-        order = (owner + draws.uniform(self.local.ptr, 1).squeeze(1).double()).argsort()
+        order = (owner + streams.uniform(self.local.ptr, 1).squeeze(1).double()).argsort()
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=order.device) - ptr[owner]
         share = 1 / ptr.diff().clamp(1, most).float()

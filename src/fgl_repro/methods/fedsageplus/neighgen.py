@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from fgl_repro.data.graph import induced
 from fgl_repro.nn import view as views_of
 from fgl_repro.nn.ops import fan_in
-from fgl_repro.nn.ragged import Draws, grouped, positions
+from fgl_repro.nn.ragged import ClientStreams, grouped, positions
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ class NeighGen:
         (t1, t2), made = self.trunk, self.slots * self.num_features
         return (self.latent + 1) * t1 + (t1 + 1) * t2 + (t2 + 1) * made
 
-    def encode(self, params: Params, local: Locals, draws: Draws | None) -> Tensor:
+    def encode(self, params: Params, local: Locals, streams: ClientStreams | None) -> Tensor:
         """Compute z_v of every node ``[n, z]``; ReLU after both layers, dropout between where ``draws`` are given."""
-        return torch.relu(self._convolutions(params, "E", local, None, draws))
+        return torch.relu(self._convolutions(params, "E", local, None, streams))
 
-    def classify(self, params: Params, local: Locals, pool: Pool, draws: Draws | None) -> Tensor:
+    def classify(self, params: Params, local: Locals, pool: Pool, streams: ClientStreams | None) -> Tensor:
         """Compute logits of every real node of the graph mended with ``pool``, ``[n, C]``."""
-        logits = self._convolutions(params, "C", local, pool, draws)
+        logits = self._convolutions(params, "C", local, pool, streams)
         return logits if self.sage else torch.relu(logits)
 
     def count(self, params: Params, local: Locals, z: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class NeighGen:
         return torch.relu(grouped(z, params["D1"], params["d1"], local.ptr)).squeeze(1)
 
     def generate(
-        self, params: Params, local: Locals, z: Tensor, counts: Tensor, draws: Draws, drop: bool, sample: bool
+        self, params: Params, local: Locals, z: Tensor, counts: Tensor, streams: ClientStreams, drop: bool, sample: bool
     ) -> Pool:
         """Generate, by fGen, as many vectors for each node as ``counts`` says, out of a pool of P.
 
@@ -151,14 +151,14 @@ class NeighGen:
         nodes = counts.nonzero().squeeze(1)
         owner = local.owner[nodes]
         ptr = positions(owner, local.clients)
-        noisy = z[nodes] + draws.normal(ptr, self.latent)
+        noisy = z[nodes] + streams.normal(ptr, self.latent)
         hidden = torch.relu(grouped(noisy, params["F1"], params["f1"], ptr))
         hidden = torch.relu(grouped(hidden, params["F2"], params["f2"], ptr))
         if drop:
-            hidden = draws.dropout(hidden, self.dropout, ptr)
+            hidden = streams.dropout(hidden, self.dropout, ptr)
         rank = torch.arange(self.slots, device=z.device).expand(len(nodes), -1)
         if sample:
-            rank = draws.uniform(ptr, self.slots).argsort(1).argsort(1)
+            rank = streams.uniform(ptr, self.slots).argsort(1).argsort(1)
         row, slot = (rank < counts[nodes].unsqueeze(1)).nonzero(as_tuple=True)
         group, order = torch.sort(owner[row] * self.slots + slot, stable=True)
         row = row[order]
@@ -166,18 +166,20 @@ class NeighGen:
         made = torch.tanh(grouped(hidden, params["F3"].flatten(0, 1), params["f3"].flatten(0, 1), bounds, row))
         return Pool(made, nodes[row], owner[row], bounds[:: self.slots])
 
-    def _convolutions(self, params: Params, name: str, local: Locals, pool: Pool | None, draws: Draws | None) -> Tensor:
+    def _convolutions(
+        self, params: Params, name: str, local: Locals, pool: Pool | None, streams: ClientStreams | None
+    ) -> Tensor:
         low = name.lower()
         made = None if pool is None else grouped(pool.features, params[f"{name}1"], None, pool.ptr)
         own, made = self._mix(local, local.map(params[f"{name}1"]), params[f"{low}1"], pool, made)
         own = torch.relu(own)
-        if draws is not None:
-            own = draws.dropout(own, self.dropout, local.ptr)
+        if streams is not None:
+            own = streams.dropout(own, self.dropout, local.ptr)
         own = grouped(own, params[f"{name}2"], None, local.ptr)
         if pool is not None and made is not None:
             made = torch.relu(made)
-            if draws is not None:
-                made = draws.dropout(made, self.dropout, pool.ptr)
+            if streams is not None:
+                made = streams.dropout(made, self.dropout, pool.ptr)
             made = grouped(made, params[f"{name}2"], None, pool.ptr)
         return self._mix(local, own, params[f"{low}2"], pool, made)[0]
 

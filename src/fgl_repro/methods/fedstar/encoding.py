@@ -17,14 +17,14 @@ WIDTHS = {"both": STEPS + DEGREES, "walks": STEPS, "degrees": DEGREES}
 """Numbers of a node, by what they tell."""
 
 
-def encoding(inside: Inside, told: str = "both") -> Tensor:
+def encoding(inside: Inside, half: str = "both") -> Tensor:
     """Encode each inner node: :func:`return_probabilities`, and a one at its degree, clipped to 1..16.
 
     Returns:
-        Both, ``[M, 32]``, or the one that is ``told`` (``walks``, ``degrees``), ``[M, 16]``.
+        Both, ``[M, 32]``, or the one that is ``half`` (``walks``, ``degrees``), ``[M, 16]``.
     """
-    parts: list[Tensor] = [] if told == "degrees" else [return_probabilities(inside)]
-    if told != "walks":
+    parts: list[Tensor] = [] if half == "degrees" else [return_probabilities(inside)]
+    if half != "walks":
         ones = torch.from_numpy(np.clip(np.diff(inside.start), 1, DEGREES) - 1)
         parts.append(torch.nn.functional.one_hot(ones, DEGREES).float())
     return torch.cat(parts, dim=1)

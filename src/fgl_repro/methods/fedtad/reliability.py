@@ -52,14 +52,14 @@ def visited(graph: UnionGraph, seed: int) -> np.ndarray:
     first, size = np.repeat(graph.ptr[:-1], sizes), np.repeat(sizes, sizes)
     stay = np.exp(1 / degree) / (np.exp(1 / degree) + size - 1)
     moves = STEPS * (STEPS - 1) // 2
-    draws = np.concatenate([numpy_rng(f"walks/{k}", seed).random((n, moves, 2)) for k, n in enumerate(sizes)])
+    uniform = np.concatenate([numpy_rng(f"walks/{k}", seed).random((n, moves, 2)) for k, n in enumerate(sizes)])
     own = np.arange(graph.num_nodes) - first
     columns, used = [], 0
     for length in range(1, STEPS + 1):
         now = own
         columns.append(now)
         for _ in range(length - 1):
-            goes, where = draws[:, used].T
+            goes, where = uniform[:, used].T
             now = np.where(goes < stay, now, (now + 1 + (where * (size - 1)).astype(np.int64)) % size)
             columns.append(now)
             used += 1

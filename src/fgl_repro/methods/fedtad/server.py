@@ -12,14 +12,14 @@ from torch import Tensor
 from fgl_repro.fl.optim import Optimiser, StackedAdam
 from fgl_repro.fl.steps import descend
 from fgl_repro.methods.generated.graphs import PseudoGraph
-from fgl_repro.methods.generated.server import Lesson, Server
+from fgl_repro.methods.generated.server import DistillingServer, Lesson
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedtad.method import FedTAD
 
 
-class TopologyAware(Server):
+class TopologyAware(DistillingServer):
     """Its generator and both optimisers go on from round to round.
 
     Args:
@@ -30,7 +30,7 @@ class TopologyAware(Server):
 
     def __init__(self, method: FedTAD, clients: Clients, reliability: Tensor) -> None:
         super().__init__(method, clients)
-        self.teacher_dropout = self.draws if method.variant == "release" else None
+        self.teacher_dropout = self.rng if method.variant == "release" else None
         count = F.one_hot(self.labels, reliability.shape[1]).sum(0)
         self.weight = (reliability / count)[:, self.labels]  # of what client k says of node i, [K, n]
         self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)

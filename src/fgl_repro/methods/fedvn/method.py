@@ -78,12 +78,12 @@ class State:
     Attributes:
         local: s_local of each client, ``[K, M]``.
         dropout: Draws of dropout.
-        told: Last values of what is traced.
+        traced: Last values of what is traced.
     """
 
     local: Tensor
     dropout: Generator
-    told: dict[str, Tensor] = field(default_factory=dict)
+    traced: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -158,7 +158,7 @@ class FedVN(FedAvg[State]):
                 scores = network.scores(clients.personal, inside(step))
             outputs = network.predict(clients.params, inside(step), scores, state.dropout)
             apart = correlation(clients.params["Q1"])
-            state.told |= {"scores": scores.mean(), "decoupling": apart.detach().mean()}
+            state.traced |= {"scores": scores.mean(), "decoupling": apart.detach().mean()}
             return step.task_loss(outputs) + self.decoupling * apart
 
         return steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("network", clients.params)])
@@ -175,7 +175,7 @@ class FedVN(FedAvg[State]):
             view = inside(step)
             scores = network.scores(clients.personal, view, state.dropout)
             near = step.mean(contrastive(view.totals(scores), state.local, self.tau))
-            state.told["contrast"] = near.detach().mean()
+            state.traced["contrast"] = near.detach().mean()
             if self.way("local") == "batch":
                 state.local = mean_totals(view, scores.detach(), state.local)
             return step.task_loss(network.predict(fixed, view, scores)) + self.contrast * near
@@ -184,7 +184,7 @@ class FedVN(FedAvg[State]):
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
         """Return mean weight of a link and losses at the last batch, and the length of the virtual nodes."""
-        return {**state.told, "virtual": clients.params["Q1"].flatten(1).norm(dim=1).mean()}
+        return {**state.traced, "virtual": clients.params["Q1"].flatten(1).norm(dim=1).mean()}
 
 
 def network_of(clients: Clients) -> VirtualGIN:

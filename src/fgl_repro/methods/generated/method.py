@@ -26,7 +26,7 @@ else:
 
 
 class Distiller(Protocol):
-    """Who distils: a :class:`fgl_repro.methods.generated.server.Server`."""
+    """Who distils: a :class:`fgl_repro.methods.generated.server.DistillingServer`."""
 
     def distil(self, teachers: Params, start: Params) -> Params:
         """Distil the clients' models ``[K, ...]`` into students ``[S, ...]``, which begin as ``start`` ``[S, ...]``."""
@@ -83,7 +83,7 @@ class DistilledOnGenerated(FedAvg[S]):
 
     def aggregate(self, clients: Clients, state: S, upload: Message) -> Message:
         teachers = start = upload.tensors()
-        if not isinstance(clients.model, fleet.Fleet):
+        if not isinstance(clients.model, fleet.FleetModel):
             start = {name: value[:1] for name, value in average(teachers, self.share(clients)).items()}
         learnt = self.distiller(state).distil(teachers, start)
         return weights_of(clients, {name: value.expand_as(teachers[name]) for name, value in learnt.items()})
@@ -97,7 +97,7 @@ class DistilledOnGenerated(FedAvg[S]):
 
 def weights_of(clients: Clients, params: Params) -> Weights:
     """Make a message of models, of which each client of a fleet has the tensors of its architecture."""
-    if not isinstance(clients.model, fleet.Fleet):
+    if not isinstance(clients.model, fleet.FleetModel):
         return Weights(params)
     return FleetWeights(params, clients.model, clients.count)
 
@@ -106,7 +106,7 @@ def weights_of(clients: Clients, params: Params) -> Weights:
 class FleetWeights(Weights):
     """Models of different architectures; tensor ``c.W1`` is of the clients of architecture c, ``[K_c, ...]``."""
 
-    model: fleet.Fleet
+    model: fleet.FleetModel
     clients: int
 
     def bytes_by_field(self) -> dict[str, np.ndarray]:

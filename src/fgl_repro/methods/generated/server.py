@@ -15,7 +15,7 @@ from fgl_repro.fl.mixing import copied
 from fgl_repro.fl.optim import Optimiser
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced, features, network, side_by_side
-from fgl_repro.nn.models.fleet import Fleet
+from fgl_repro.nn.models.fleet import FleetModel
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
@@ -31,7 +31,7 @@ class Lesson(Step):
     teacher_logits: Tensor
 
 
-class Server(ABC):
+class DistillingServer(ABC):
     """In turns a generator makes up a graph and a student learns what K teachers say of it.
 
     Attributes:
@@ -49,10 +49,12 @@ class Server(ABC):
         self.device = clients.device
         self.labels = balanced(method.nodes, clients.model.num_classes, self.device)
         self.init = torch_rng("generator/init", clients.seed)
-        self.draws = torch_rng("generator", clients.seed, str(self.device))
+        self.rng = torch_rng("generator", clients.seed, str(self.device))
         self.teacher_dropout: Generator | None = None
         self.teachers: Params = {}
-        one = 1 if isinstance(self.model, Fleet) else clients.count  # of how many clients each has a student of its own
+        one = (
+            1 if isinstance(self.model, FleetModel) else clients.count
+        )  # of how many clients each has a student of its own
         self.copies = clients.count // one
         first = {name: value[: len(value) // one] for name, value in clients.params.items()}
         self.student = copied(first, grad=True)
@@ -65,7 +67,7 @@ class Server(ABC):
 
     def noise(self) -> Tensor:
         """Draw from N(0, 1), ``[n, z]``."""
-        return torch.randn(self.method.nodes, self.method.noise, generator=self.draws, device=self.device)
+        return torch.randn(self.method.nodes, self.method.noise, generator=self.rng, device=self.device)
 
     def graph(self, noise: Tensor) -> PseudoGraph:
         """Return what the generator makes of this noise."""
@@ -86,7 +88,7 @@ class Server(ABC):
 
     def student_logits(self, graph: PseudoGraph) -> Tensor:
         """Compute logits of the students on a graph ``[S, n, C]``, in training."""
-        return graph.logits(self.model, self.student, self.copies, self.draws)
+        return graph.logits(self.model, self.student, self.copies, self.rng)
 
     @torch.enable_grad()
     def distil(self, teachers: Params, start: Params) -> Params:

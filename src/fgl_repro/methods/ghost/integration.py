@@ -39,7 +39,7 @@ class Integration:
         self.sizes = np.diff(clients.world.graph.ptr)
         self.order = numpy_rng("integration", clients.seed).permutation(clients.count)
         device = str(clients.device)
-        self.draws, self.dropout = torch_rng("pseudo", clients.seed), torch_rng("pseudo-dropout", clients.seed, device)
+        self.rng, self.dropout = torch_rng("pseudo", clients.seed), torch_rng("pseudo-dropout", clients.seed, device)
         self.sums = [{name: torch.zeros_like(value) for name, value in self.params.items()} for _ in range(3)]
         self.left: Params = {}
 
@@ -55,8 +55,8 @@ class Integration:
         """Generate as many nodes as client k has, classes balanced, and their labels ``[n]``."""
         own, nodes = {name: value[k : k + 1] for name, value in self.nets.items()}, int(self.sizes[k])
         device = own["E"].device
-        labels = balanced(nodes, own["E"].shape[1], device)[torch.randperm(nodes, generator=self.draws).to(device)]
-        noise = torch.randn(1, nodes, NOISE, generator=self.draws).to(device)
+        labels = balanced(nodes, own["E"].shape[1], device)[torch.randperm(nodes, generator=self.rng).to(device)]
+        noise = torch.randn(1, nodes, NOISE, generator=self.rng).to(device)
         rate = 0.0 if self.method.as_paper else self.method.dropout
         made = generated(own, noise, labels.unsqueeze(0), rate, self.dropout)[0]
         return PseudoGraph.of(made, min(self.method.neighbours, nodes)), labels

@@ -84,25 +84,25 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClientPart:
     """P clients whose features are worked out together: all of them or, where these are too many, one.
 
     Attributes:
         features: Of their training nodes, ``[P, width, d]``.
-        told: What generated nodes are held to, ``[P, width, d]``.
+        targets: What generated nodes are held to, ``[P, width, d]``.
         mask: 1.0 at real rows, ``[P, width]``.
         pieces: The same clients again, with places among them.
         times: Product with the features of the one client, where they are thin.
     """
 
     features: Tensor
-    told: Tensor
+    targets: Tensor
     mask: Tensor
     pieces: list[Piece]
     times: Linear | None
 
     @staticmethod
-    def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> Part:
+    def of(who: slice, graph: UnionGraph, rows: np.ndarray, links: sp.csr_matrix, device: torch.device) -> ClientPart:
         """Take clients ``who`` with links among their nodes in ``rows`` from those of all nodes ``[N, N]``."""
         some, nodes = graph.of_clients(np.arange(who.start, who.stop))
         own = np.flatnonzero(np.isin(nodes, rows, assume_unique=True))
@@ -115,7 +115,7 @@ class Part:
         ]
         alone = SparseOp.of(found, device) if graph.num_clients > places.clients == 1 and thin(found) else None
         mask = torch.from_numpy(places.scatter(np.ones(len(own), np.float32))).to(device)
-        return Part(real, torch.softmax(real, 2), mask, pieces, alone)
+        return ClientPart(real, torch.softmax(real, 2), mask, pieces, alone)
 
     def mean(self, values: Tensor) -> Tensor:
         """Average over each client's rows, ``[P, width] -> [P]``."""
@@ -141,7 +141,8 @@ class Training:
             links = with_loops(links)
         size = clients.count if self.labels.numel() * graph.base.num_features <= TOGETHER else 1
         self.parts = [
-            Part.of(slice(first, first + size), graph, rows, links, device) for first in range(0, clients.count, size)
+            ClientPart.of(slice(first, first + size), graph, rows, links, device)
+            for first in range(0, clients.count, size)
         ]
 
     def theirs(self, features: Tensor, mask: Tensor) -> Tensor | None:
@@ -163,11 +164,11 @@ class Training:
         each = (torch.split(values, len(self.parts[0].mask)) for values in (hidden, *last(self.nets)))
         return torch.cat([self.client_losses(*part) for part in zip(self.parts, *each, strict=True)])
 
-    def client_losses(self, part: Part, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def client_losses(self, part: ClientPart, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """Compute the loss of clients of a part ``[P]`` from what their generators' last maps read ``[P, r, H]``."""
         method, real = self.method, part.features
         made = linear(hidden[:, : real.shape[1]], weight, bias)
-        gap = (part.told * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
+        gap = (part.targets * (torch.log_softmax(real, 2) - torch.log_softmax(made, 2))).sum(2)
         found = part.mean(method.distributed * gap + 1 - F.cosine_similarity(real, made, dim=2))
         if not method.aligned:
             return found
@@ -175,7 +176,7 @@ class Training:
         apart = torch.cat([self.distance(part, piece, own) for piece, own in pieces])
         return found + method.aligned * (1 - method.structure) * apart
 
-    def distance(self, part: Part, piece: Piece, made: Tensor) -> Tensor:
+    def distance(self, part: ClientPart, piece: Piece, made: Tensor) -> Tensor:
         """Compute what each client of a piece of a part pays to move real nodes to generated ones ``[P, r, d]``."""
         real, mask = (values[piece.who, : piece.width] for values in (part.features, part.mask))
         made = made[:, : piece.width]

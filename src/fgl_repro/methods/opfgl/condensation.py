@@ -26,7 +26,7 @@ WEAKEST_LINK = 0.01
 """Links of no more than this weight are none."""
 
 
-class Condensation:
+class SurrogateTraining:
     """The training of a surrogate graph (equations 10 to 13); a turn of the phase is a cycle of iterations.
 
     Args:
@@ -174,7 +174,7 @@ class _Loss(torch.autograd.Function):
     """A condensation's loss, of which it works out the gradients itself."""
 
     @staticmethod
-    def forward(ctx: Any, work: Condensation, features: Tensor, links: Tensor) -> Tensor:
+    def forward(ctx: Any, work: SurrogateTraining, features: Tensor, links: Tensor) -> Tensor:
         loss, *slopes = work.loss(features, links)
         ctx.save_for_backward(*slopes)
         return loss

@@ -72,7 +72,7 @@ secure = lazy("fgl_repro.fl.secure")
 
 
 @dataclass
-class Summary(Message):
+class ClassStatistics(Message):
     """What a client sends, once: class statistics, of which only the classes that it has travel.
 
     Attributes:
@@ -91,7 +91,7 @@ class Summary(Message):
 
 
 @dataclass
-class Condensed(Message):
+class SentSurrogate(Message):
     """What every client gets, once: bytes of the surrogate graph, int64 ``[K]``."""
 
     surrogate: np.ndarray
@@ -230,7 +230,7 @@ class OpFGL(Phased[State]):
         else:
             count = np.stack([sent.count, own], axis=2)[:, :, : 1 if self.as_paper else 2]
             parts = count.astype(np.int32), sent.mean.astype(np.float32), np.sqrt(sent.variance).astype(np.float32)
-            up = Summary(*map(torch.from_numpy, parts))
+            up = ClassStatistics(*map(torch.from_numpy, parts))
             yield Phase.once("statistics", Turn(up=up))
             pooled = sent.pooled(by_client=not self.as_paper)
         yield from self.condensation(clients, state, pooled, trains)
@@ -264,7 +264,7 @@ class OpFGL(Phased[State]):
             returned = Returned(np.full(clients.count, size))
             yield Phase.once("download", Turn(down=returned), "server")
         classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.device)
-        work = condensation.Condensation(self, pooled, classes, torch_rng("surrogate", clients.seed))
+        work = condensation.SurrogateTraining(self, pooled, classes, torch_rng("surrogate", clients.seed))
         cycle, total = condensation.CYCLE, self.iterations + 1
 
         def turn(number: int, going: np.ndarray) -> Turn:
@@ -274,7 +274,7 @@ class OpFGL(Phased[State]):
         yield Phase("condensation", -(-total // cycle), turn, self.condense)
         state.surrogate = work.result()
         if self.condense == "server":
-            down = Condensed(np.full(clients.count, state.surrogate.size))
+            down = SentSurrogate(np.full(clients.count, state.surrogate.size))
             yield Phase.once("download", Turn(down=down), "server")
 
     def closing(self, clients: Clients, state: State) -> Iterable[Phase]:

@@ -202,7 +202,7 @@ class Fleet(Architecture):
 
     def build(self, num_features: int, num_classes: int) -> Model:
         built = tuple(self.member(text).build(num_features, num_classes) for text in self.models)
-        model: Model = resolve_name("fgl_repro.nn.models.fleet:Fleet")(built)
+        model: Model = resolve_name("fgl_repro.nn.models.fleet:FleetModel")(built)
         return model
 
 
@@ -243,7 +243,7 @@ class SageHalves(Sage):
     """FedSage's classifier, whose layers keep neighbours and own features in halves."""
 
     name: ClassVar[str] = "sage_halves"
-    network: ClassVar[str] = "fgl_repro.nn.models.sage:SageHalves"
+    network: ClassVar[str] = "fgl_repro.nn.models.sage:SAGEHalves"
 
     def check(self) -> None:
         super().check()

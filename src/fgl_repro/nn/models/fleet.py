@@ -34,7 +34,7 @@ class FleetView(View):
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetModel:
     """Client k has architecture k mod n of ``models``; tensors of cohort c are ``c.W1`` and so on, ``[K_c, ...]``."""
 
     models: tuple[Model, ...]

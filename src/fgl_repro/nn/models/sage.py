@@ -51,7 +51,7 @@ class RingView(SageView):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnInputs:
     """First-layer inputs ``[mean of drawn neighbours | own]`` of a batch, in place of a :class:`DenseOp`.
 
     Sparse features are mapped for all nodes at once, before any is picked: one product costs less than the copies of
@@ -112,9 +112,9 @@ class SAGE(Layered):
 
     A layer is ``[mean of neighbours | own] W + b`` (Hamilton et al., 2017, as in PyG's SAGEConv): the rows of W are the
     neighbour map above the root map. A node without neighbours has mean 0. On a graph whose links have weights (a
-    condensed one) a GCN's propagation takes the mean's place, see :class:`Source`. Parameters, with a leading client
-    axis: ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``, ``b3 [K, C]``.
-    Without the ``linear`` classifier, d -> H -> C, the second convolution gives the logits.
+    condensed one) a GCN's propagation takes the mean's place, see :class:`SageSource`. Parameters, with a leading
+    client axis: ``W1 [K, 2d, H]``, ``b1 [K, H]``, ``W2 [K, 2H, H/2]``, ``b2 [K, H/2]``, ``W3 [K, H/2, C]``,
+    ``b3 [K, C]``. Without the ``linear`` classifier, d -> H -> C, the second convolution gives the logits.
     """
 
     linear: bool = True
@@ -143,9 +143,9 @@ class SAGE(Layered):
         """Cut the graph down as ``view`` does, with the embeddings of the rows' neighbours at hand."""
         return self.source(views, graph).ring(rows)
 
-    def source(self, views: Views, graph: UnionGraph) -> Source:
+    def source(self, views: Views, graph: UnionGraph) -> SageSource:
         """Return what all views of a union graph are cut from, computed once."""
-        return views.once(graph, "sage", lambda: Source(graph, views.device))
+        return views.once(graph, "sage", lambda: SageSource(graph, views.device))
 
     def second(self, params: Params, mean: Tensor, own: Tensor) -> Tensor:
         """Apply the second layer to hidden values: ``[K, n, H]`` and ``[K, n, H] -> [K, n, H/2]``."""
@@ -168,7 +168,7 @@ class SAGE(Layered):
 
 
 @dataclass(frozen=True)
-class SageHalves(SAGE):
+class SAGEHalves(SAGE):
     """FedSage's classifier: layers keep neighbours and own features in halves of their output.
 
     The mean aggregator of StellarGraph, which FedSage's code uses, concatenates after the linear maps; PyG's SAGEConv
@@ -194,7 +194,7 @@ class SageHalves(SAGE):
         }
 
     def first(self, params: Params, view: View) -> Tensor:
-        if isinstance(view.dense, Drawn):
+        if isinstance(view.dense, DrawnInputs):
             return view.dense.halves(params["W1"]) + params["b1"].unsqueeze(1)
         mean, root = params["W1"].chunk(2, dim=1)
         blocks = torch.cat([F.pad(mean, (0, root.shape[2])), F.pad(root, (mean.shape[2], 0))], dim=1)
@@ -211,7 +211,7 @@ class SageHalves(SAGE):
         return F.normalize(super().embed(params, view, rng, first), dim=2)
 
 
-class Source:
+class SageSource:
     """What all views of a union graph are cut from.
 
     Attributes:

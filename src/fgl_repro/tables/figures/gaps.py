@@ -29,11 +29,11 @@ def draw(figure: Figure, table: Grid) -> None:
     grid = figure.subplots(len(spec.panels), 1, squeeze=False)
     for (chart,), panel in zip(grid, spec.panels, strict=True):
         _chart(chart, table, panel)
-    told = (
+    legend = (
         f"ours minus the paper, {spec.unit}, {table.round_name(table.selection)} (red: above); "
         "blank: not run or not printed; in brackets: taken for a misprint"
     )
-    figure.supxlabel(fill(told, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)
+    figure.supxlabel(fill(legend, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)
 
 
 def _chart(chart: Axes, table: Grid, panel: Panel) -> None:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import compare, leaderboard, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
@@ -20,7 +20,7 @@ from fgl_repro.tables.spec import TableSpec
 TELLS_ERRORS = True
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Make long and paper-shaped CSV, a page at both rounds, the comparison as CSV and page; ranks of added rows."""
     table = results.fill(spec, protocol, source)
     comparison = compare.markdown(table)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgl_repro.data.catalog import printed_as
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -25,14 +25,14 @@ from fgl_repro.tables.spec import TableSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Pairs = dict[tuple[int, int], Stat]
+SimilarityByPair = dict[tuple[int, int], Stat]
 """Similarity by pair of clients, those without a graph of the class left out."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a CSV line a row, class and pair; in text the mean over pairs, the pair least alike, and printed pairs."""
     paper = reference.numbers(spec.option("reference"), "dataset", "class", "client", "other")
-    found: dict[Cell, list[Pairs]] = {}
+    found: dict[Cell, list[SimilarityByPair]] = {}
     rows: list[dict[str, Any]] = []
     body, known, bare, seeds = [], [], 0, len(spec.seeds)
     for cell in spec.cells():
@@ -48,7 +48,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 rows.append(row | columns_of(value, 6, "mean", "std", "n_seeds") | {"printed": decimal(printed, 2)})
                 if printed is not None:
                     where = f"class {label}, clients {client} and {other}: {printed:.2f}"
-                    known.append(f"Printed of {where}; here {told(value, 2, seeds)} ({cell.row.label}).")
+                    known.append(f"Printed of {where}; here {stat_text(value, 2, seeds)} ({cell.row.label}).")
         if not found[cell]:
             row = head | {"class": "", "client": "", "other": ""}
             rows.append(row | columns_of(None, 6, "mean", "std", "n_seeds") | {"printed": ""})
@@ -60,21 +60,21 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     return Content(rows, "\n\n".join(parts), done, len(rows), draw=lambda figure: draw(figure, found))
 
 
-def by_pair(squares: Sequence[Sequence[Sequence[float | None]]]) -> Pairs:
+def by_pair(squares: Sequence[Sequence[Sequence[float | None]]]) -> SimilarityByPair:
     """Compute mean and std over runs of one class's similarities, ``[K, K]`` each."""
     pairs = combinations(range(len(squares[0])), 2)
     known = {(i, j): [v for square in squares if (v := square[i][j]) is not None] for i, j in pairs}
     return {pair: value for pair, values in known.items() if (value := common.stat(values)) is not None}
 
 
-def _summary(pairs: Pairs, seeds: int) -> list[object]:
+def _summary(pairs: SimilarityByPair, seeds: int) -> list[object]:
     """Tell the mean over pairs, the lowest, and whose that is."""
     least = min(pairs, key=lambda pair: pairs[pair].mean)
     mean = Stat(float(np.mean([value.mean for value in pairs.values()])), None, pairs[least].n)
-    return [told(mean, 3, seeds), told(pairs[least], 3, seeds), "{} and {}".format(*least)]
+    return [stat_text(mean, 3, seeds), stat_text(pairs[least], 3, seeds), "{} and {}".format(*least)]
 
 
-def draw(figure: Figure, found: dict[Cell, list[Pairs]]) -> None:
+def draw(figure: Figure, found: dict[Cell, list[SimilarityByPair]]) -> None:
     """Draw a line of squares a method, classes across; darker is more alike."""
     classes = max(map(len, found.values()), default=0) or 1
     figure.set_size_inches(1.4 + 2.4 * classes, 0.8 + 2.5 * len(found))

@@ -7,34 +7,34 @@ printed numbers; ``beside``, what stands above those, and ``verdicts``, with who
 
 from __future__ import annotations
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.kinds.curves import curve, quantity
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows down, rounds across, ours and printed, as they are told."""
     kind = quantity(spec, spec.panels[0])
     rounds, wanted = [int(number) for number in spec.option("rounds")], len(spec.seeds)
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     digits, beside = 3 if kind.error else 2, str(spec.options.get("beside", "paper"))
     paper, found = by_round(spec), {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
 
-    def line(cell: Cell) -> Line:
+    def line(cell: Cell) -> CellLines:
         texts: list[object] = [cell.row.name]
         rows = []
         for number in rounds:
             own = next((common.scaled(point, kind) for point in found[cell].points[number - 1 : number]), None)
             theirs = paper.get((cell.row.name, number))
-            pairs.append(Pair(f"{cell.row.name}, round {number}", own, theirs, 0.0 if kind.error else 100.0))
-            texts += [told(own, digits, wanted), decimal(theirs, digits)]
+            pairs.append(PrintedPair(f"{cell.row.name}, round {number}", own, theirs, 0.0 if kind.error else 100.0))
+            texts += [stat_text(own, digits, wanted), decimal(theirs, digits)]
             row = common.head(spec, protocol, cell) | {"round": number}
             row |= columns_of(own, 4, kind.entry, "std", "n_seeds")
             rows.append(row | {"wanted": wanted, "printed": decimal(theirs, digits)})

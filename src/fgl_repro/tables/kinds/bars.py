@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
@@ -29,7 +29,7 @@ Series = tuple[str, list[tuple[Panel, Row]]]
 """A label, and what stands at x = 0, 1, ..."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill the grid of accuracies and draw it, a series a variant."""
     table = tables.fill(spec, protocol, source)
     series = [(row.label, [(panel, row) for panel in spec.panels]) for row in spec.rows]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import Line, told
+from fgl_repro.tables.kinds.common import CellLines, stat_text
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
@@ -22,17 +22,17 @@ def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIO
     return sum(sum(sent.get(direction, {}).values()) for sent in counted for direction in directions) / 1e6
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
     printed, wanted = reference.numbers(spec.option("reference"), "method", metric=METRIC), len(spec.seeds)
 
-    def line(cell: Cell) -> Line:
+    def line(cell: Cell) -> CellLines:
         records, theirs = common.recorded(spec, cell, protocol, source), printed.get(cell.row.name)
         sums = (("rounds", ("up",)), ("rounds", ("down",)), ("rounds", DIRECTIONS), ("setup", DIRECTIONS))
         up, down, both, setup = (common.stat([megabytes(record, *part) for record in records]) for part in sums)
         ratio = both.mean / theirs if both and theirs else None
-        words = [told(value, 2, wanted) for value in (up, down, both)]
-        words += [decimal(theirs, 2), decimal(ratio, 3), told(setup, 2, wanted)]
+        words = [stat_text(value, 2, wanted) for value in (up, down, both)]
+        words += [decimal(theirs, 2), decimal(ratio, 3), stat_text(setup, 2, wanted)]
         row = common.head(spec, protocol, cell)
         row |= columns_of(up, 6, "up_mb") | columns_of(down, 6, "down_mb") | columns_of(both, 6, "both_mb")
         row |= columns_of(setup, 6, "setup_mb") | columns_of(both, 6, "both_mb", "both_std", "n_seeds")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import facts
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bars import SPREAD
-from fgl_repro.tables.kinds.common import told
-from fgl_repro.tables.kinds.one_client import Counts, counted
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.kinds.common import stat_text
+from fgl_repro.tables.kinds.one_client import ClassCounts, counted
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, grid_text, signed
 from fgl_repro.tables.results import Stat, printed_round
 from fgl_repro.tables.spec import TableSpec
@@ -32,7 +32,7 @@ Changes = dict[Row, list[Stat | None]]
 """Points of each class, by row."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows but the first down, classes across; ours, and what is printed behind it in brackets.
 
     Raises:
@@ -46,7 +46,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     base = by_seed(spec, Cell(panel, first, dataset, clients), protocol, source)
     paper = reference.numbers(spec.option("reference"), "variant", "class")
     found: Changes = {}
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     rows: list[dict[str, Any]] = []
     lines = []
     for row in others:
@@ -59,21 +59,21 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             gained = [a.scores[F1] - b.scores[F1] for a, b in zip(after, before, strict=True)]
             change, theirs = common.stat([100 * gain for gain in gained]), paper.get((row.name, label))
             step = 100 * max((each.steps[F1] for each in after), default=0.0)
-            pairs.append(Pair(f"{row.name}, class {label}", change, theirs, step=step))
+            pairs.append(PrintedPair(f"{row.name}, class {label}", change, theirs, step=step))
             found[row].append(change)
-            line.append(" ".join(filter(None, (told(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
+            line.append(" ".join(filter(None, (stat_text(change, 2, wanted), f"({signed(theirs)})" if theirs else ""))))
             head = common.head(spec, protocol, cell) | {"client": spec.option("client"), "class": label}
             head |= columns_of(change, 4, "points", "std", "n_seeds") | {"wanted": wanted}
             rows.append(head | {"printed": signed(theirs)})
         lines.append(line)
     body = grid_text(["", *(f"class {label}" for label in range(facts(dataset).classes))], lines)
-    told_above = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
+    caption = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
     done = sum(row["n_seeds"] >= wanted for row in rows)
-    content = Content(rows, f"{told_above}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
+    content = Content(rows, f"{caption}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
     return printed_pairs.compared(content, pairs)
 
 
-def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> dict[int, list[Counts]]:
+def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> dict[int, list[ClassCounts]]:
     """Read what is counted of each class at the client, by seed; seeds that have not run are left out."""
     selection = printed_round(spec, protocol)
     client, classes = int(spec.option("client")), range(facts(cell.dataset).classes)

@@ -15,7 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import needs
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
@@ -56,11 +56,13 @@ def only_column(spec: TableSpec) -> tuple[Panel, str, int]:
     return (only_panel(spec), *spec.places[0])
 
 
-Line = tuple[list[object], list[dict[str, Any]]]
+CellLines = tuple[list[object], list[dict[str, Any]]]
 """What is told about a cell: the words of its row on the page, and its lines of the CSV."""
 
 
-def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], seeds: int, bare: int = 0) -> Content:
+def filled(
+    spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], CellLines], seeds: int, bare: int = 0
+) -> Content:
     """Fill a grid for every panel, data set and client count.
 
     Args:
@@ -80,11 +82,11 @@ def filled(spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], Line], 
 def without_curves(spec: TableSpec, runs: int) -> list[str]:
     """Say what to do about runs without the curves which a table is read from; nothing where all have them."""
     again = spec.name if spec.curves == "all" else f"{spec.name} --fresh"
-    told = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
-    return [told] if runs else []
+    advice = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
+    return [advice] if runs else []
 
 
-def recorded(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Record]:
+def recorded(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Record]:
     """Load the finished runs of a cell, in the order of seeds."""
     keys, _ = needs.chosen_keys(spec, cell, protocol, source)
     return [record for key in keys if (record := source.load(key)) is not None]
@@ -101,7 +103,7 @@ def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
     return {**data_head(spec, protocol, cell.dataset), "clients": cell.clients, **row}
 
 
-def told(value: Stat | None, digits: int, wanted: int) -> str:
+def stat_text(value: Stat | None, digits: int, wanted: int) -> str:
     """Write mean, std where seeds differ, and how many seeds there are where some are missing."""
     if value is None:
         return ""

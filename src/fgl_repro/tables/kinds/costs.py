@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.runs.record import Record, on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printing import columns_of, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -41,15 +41,15 @@ UNITS = {
 }
 """What each quantity is told in."""
 
-Drawn = dict[str, list[tuple[str, list[Stat | None]]]]
+ByQuantity = dict[str, list[tuple[str, list[Stat | None]]]]
 """Name of each row, and its number in each place, by quantity."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a quantity: rows down, places across."""
     panel, wanted = common.only_panel(spec), len(spec.seeds)
     rows: list[dict[str, Any]] = []
-    drawn: Drawn = {}
+    drawn: ByQuantity = {}
     grids = []
     for quantity in map(str, spec.option("quantities")):
         lines = []
@@ -60,14 +60,14 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             for cell, own in zip(cells, found, strict=True):
                 line = common.head(spec, protocol, cell) | {"quantity": quantity}
                 rows.append(line | columns_of(own, 6, "value", "std", "n_seeds") | {"wanted": wanted})
-            lines.append([row.label, *(told(own, 2, wanted) for own in found)])
+            lines.append([row.label, *(stat_text(own, 2, wanted) for own in found)])
         heads = ["method", *(place(*at) for at in spec.places)]
         grids.append(f"### {quantity.capitalize()}\n\n{grid_text(heads, lines)}")
     done = sum(row["n_seeds"] >= wanted for row in rows)
     return Content(rows, "\n\n".join(grids), done, len(rows), draw=lambda figure: draw(figure, spec, drawn))
 
 
-def measured(spec: TableSpec, cell: Cell, protocol: str, source: Source, quantity: str) -> Stat | None:
+def measured(spec: TableSpec, cell: Cell, protocol: str, source: RunSource, quantity: str) -> Stat | None:
     """Compute mean and std of a quantity over a cell's runs on CPUs."""
     found = [QUANTITIES[quantity](record) for record in on_cpus(common.recorded(spec, cell, protocol, source))]
     return common.stat([value for value in found if value is not None])
@@ -77,7 +77,7 @@ def _server(record: Record) -> float | None:
     return record.seconds.get("server")
 
 
-def draw(figure: Figure, spec: TableSpec, drawn: Drawn) -> None:
+def draw(figure: Figure, spec: TableSpec, drawn: ByQuantity) -> None:
     """Draw a chart a place: rows across, a mark a quantity, on a logarithmic axis.
 
     What is 0 has no place there; it is said beside the row's name.

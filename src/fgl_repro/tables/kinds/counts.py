@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from fgl_repro.federation.world import World
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place
@@ -23,7 +23,7 @@ Counts = dict[tuple[str, int, str], int]
 """By client as printed (``Global``, ``Client 0``, ..., ``New Client``), class and split."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
@@ -34,8 +34,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             ours = {} if world is None else counted(world)
             rows += _csv(common.data_head(spec, protocol, dataset) | {"clients": clients}, ours, theirs)
             met = [f"{name} {same} of {whole}" for name, (same, whole) in tally(ours, theirs).items()]
-            told = f"Printed counts of clients and classes that are met: {', '.join(met)}."
-            summaries.append(told if ours else "The graph cannot be had here.")
+            summary = f"Printed counts of clients and classes that are met: {', '.join(met)}."
+            summaries.append(summary if ours else "The graph cannot be had here.")
             grids += [f"### {place(dataset, clients)}", summaries[-1], _grid(ours, theirs)]
     return Content(rows, "\n\n".join(grids), sum(r["count"] != "" for r in rows), len(rows), "\n\n".join(summaries))
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.record import Record, on_cpus
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, place, spelled
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import told
+from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -50,7 +50,7 @@ def quantity(spec: TableSpec, panel: Panel) -> Metric:
     return spec.metric_of(panel) if name is None else Metric(str(name), str(spec.option("label")), error=True)
 
 
-def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
+def curve(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Curve:
     """Read the curve of one method on one probe."""
     records = common.recorded(spec, cell, protocol, source)
     name = str(spec.options.get("curve", cell.panel.probe))
@@ -59,7 +59,7 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Curve:
     return Curve(over_seeds(full), len(found) - len(full))
 
 
-def _kept(record: Record, name: str, source: Source) -> list[float | None]:
+def _kept(record: Record, name: str, source: RunSource) -> list[float | None]:
     """Read a run's curve. Where the rows of its one probe select the round, the curve that selects is the probe's."""
     curves = source.curves(record.key)
     if name not in curves and record.tested and set(record.metrics) == {"validation", name}:
@@ -67,7 +67,7 @@ def _kept(record: Record, name: str, source: Source) -> list[float | None]:
     return curves.get(name, [])
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a CSV line a round; in text, where each line starts, where it is best, and where it ends."""
     found = {cell: curve(spec, cell, protocol, source) for cell in spec.cells()}
     rows: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
         kind = quantity(spec, cell.panel)
         top = max(range(len(means)), key=lambda at: kind.merit(means[at]), default=0)
         shown = [common.scaled(line.points[at], kind) if means else None for at in (0, top, -1)]
-        first, highest, last = (told(value, 4 if kind.error else 2, len(spec.seeds)) for value in shown)
+        first, highest, last = (stat_text(value, 4 if kind.error else 2, len(spec.seeds)) for value in shown)
         where = f"{spelled(cell.dataset)} {cell.clients}"
         body.append([cell.panel.title, where, cell.row.label, first, highest, top + 1 if means else "", last])
     kind = quantity(spec, spec.panels[0])
@@ -103,7 +103,7 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
+def _seconds(spec: TableSpec, protocol: str, source: RunSource) -> str:
     """Tell what training took of CPUs, one-off phases included; that depends on the machine and what else ran on it."""
     body = []
     for cell in (cell for cell in spec.cells() if cell.panel == spec.panels[0]):
@@ -112,7 +112,7 @@ def _seconds(spec: TableSpec, protocol: str, source: Source) -> str:
         rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
         each = None if found is None else 1000 * found.mean / rounds
         where = f"{spelled(cell.dataset)} {cell.clients}"
-        body.append([where, cell.row.label, told(found, 1, len(spec.seeds)), decimal(each, 0)])
+        body.append([where, cell.row.label, stat_text(found, 1, len(spec.seeds)), decimal(each, 0)])
     heads = ["column", "method", "seconds of training", "ms a round"]
     note = "Run time; that of older records includes the accuracies of every round."
     return f"{note}\n\n" + grid_text(heads, body, numbers_from=2)

@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.spec import TableSpec
 
 GRAPHS = ("mended", "original")
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
     printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
     theirs = {(*where, graph.partition(" ")[0]): value for (*where, graph), value in printed.items()}
     rows, body, nodes = [], [], spec.option("nodes")
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     for cell in spec.cells():
         facts = [record.fact("distance") for record in common.recorded(spec, cell, protocol, source)]
-        told = [fact[nodes] for fact in facts if fact is not None]
+        distances = [fact[nodes] for fact in facts if fact is not None]
         row = common.head(spec, protocol, cell)
         sides: list[list[float | None]] = [[], []]
         for graph in GRAPHS:
-            mean, within = (common.stat([distance[graph][part] for distance in told]) for part in (0, 1))
+            mean, within = (common.stat([distance[graph][part] for distance in distances]) for part in (0, 1))
             other = theirs.get((cell.dataset, cell.clients, graph))
             row |= columns_of(mean, 6, graph) | columns_of(within, 6, f"{graph}_std")
             row[f"paper_{graph}"] = decimal(other, 4)
@@ -41,12 +41,12 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             sides[1].append(other)
         own, paper = map(_ratio, sides)
         row |= {"ratio": decimal(own, 4), "paper_ratio": decimal(paper, 4)}
-        shares = [share for fact in told if (share := _ratio([fact[graph][0] for graph in GRAPHS])) is not None]
+        shares = [share for fact in distances if (share := _ratio([fact[graph][0] for graph in GRAPHS])) is not None]
         name = f"{place(cell.dataset, cell.clients)}, {cell.row.label}"
-        pairs.append(Pair(name, common.stat(shares), paper, whole=1))
-        rows.append(row | {"n_seeds": len(told), "wanted": len(spec.seeds)})
+        pairs.append(PrintedPair(name, common.stat(shares), paper, whole=1))
+        rows.append(row | {"n_seeds": len(distances), "wanted": len(spec.seeds)})
         shown = [decimal(value, 4) for side in sides for value in side]
-        seeds = f"{len(told)} of {len(spec.seeds)}"
+        seeds = f"{len(distances)} of {len(spec.seeds)}"
         place_and_name = [spelled(cell.dataset), cell.clients, cell.row.label]
         body.append([*place_and_name, *shown, decimal(own, 2), decimal(paper, 2), seeds])
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]

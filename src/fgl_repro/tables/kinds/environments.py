@@ -6,7 +6,7 @@ from typing import Any
 
 from fgl_repro.data.catalog import facts, printed_as
 from fgl_repro.federation.partitioners.environment import Environment
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -15,7 +15,7 @@ from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.spec import TableSpec
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line of the CSV a data set and quantity; those that print has are told beside it."""
     lines = reference.lines(spec.option("reference"))
     paper = {(line["dataset"], line["metric"]): line["value"] or line["note"] for line in lines}  # words are notes
@@ -32,8 +32,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             rows.append(row | {"equal": int(own == printed) if printed else ""})
             words.append(own if printed in ("", own) else f"{own} ({printed})")
         body.append(words)
-    told = [row["equal"] for row in rows if row["equal"] != ""]
-    tally = f"{sum(told)} of {len(told)} printed entries are met; where another one is printed, it stands in brackets."
+    met = [row["equal"] for row in rows if row["equal"] != ""]
+    tally = f"{sum(met)} of {len(met)} printed entries are met; where another one is printed, it stands in brackets."
     heads = ["data set", *(quantity.replace("_", " ") for quantity in quantities(spec.datasets[0], 0))]
     return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", len(rows), len(rows))
 

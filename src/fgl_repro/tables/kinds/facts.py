@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.kinds.common import CellLines, stat_text
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -42,13 +42,13 @@ Found = dict[tuple[Cell, str], tuple[Stat | None, InUnit]]
 """Ours, in the printed unit, and the paper's, by cell and metric."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows down; each metric, ours and printed, across."""
     found: Found = {}
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     metrics, wanted = dict(spec.option("facts")), len(spec.seeds)
 
-    def line(cell: Cell) -> Line:
+    def line(cell: Cell) -> CellLines:
         records = common.recorded(spec, cell, protocol, source)
         selection = tables.printed_round(spec, protocol)
         texts: list[object] = [cell.row.name]
@@ -57,9 +57,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             paper = in_unit(spec, cell, metric)
             own = over_seeds(records, cell, selection, fact, 100 if paper.percent else 1)
             found[cell, metric] = own, paper
-            pairs.append(Pair(f"{cell.row.name}, {metric}", own, paper.value, 100 if paper.percent else 1))
+            pairs.append(PrintedPair(f"{cell.row.name}, {metric}", own, paper.value, 100 if paper.percent else 1))
             theirs = {"printed": decimal(paper.value, 3), "printed_std": decimal(paper.std, 3)}
-            texts += [told(own, 2, wanted), theirs["printed"]]
+            texts += [stat_text(own, 2, wanted), theirs["printed"]]
             row = common.head(spec, protocol, cell) | {"metric": metric}
             rows.append(row | columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted} | theirs)
         return texts, rows

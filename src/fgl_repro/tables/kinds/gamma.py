@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import told
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.kinds.common import stat_text
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal, grid_text
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: classes down; training nodes and gamma of client ``options.client`` (from 0), ours and printed."""
     rows: list[dict[str, Any]] = []
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     grids = []
     for title, cells in common.columns(spec):
         lines, own, body = _column(spec, cells, protocol, source)
@@ -31,8 +31,8 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 def _column(
-    spec: TableSpec, cells: list[Cell], protocol: str, source: Source
-) -> tuple[list[dict[str, Any]], list[Pair], str]:
+    spec: TableSpec, cells: list[Cell], protocol: str, source: RunSource
+) -> tuple[list[dict[str, Any]], list[PrintedPair], str]:
     """Make CSV lines, what is compared in each, and grid of a data set and client count; ``cells`` are the variants."""
     client, wanted = int(spec.option("client")), len(spec.seeds)
     nodes = dict(enumerate(training_nodes(spec, cells[0].dataset, cells[0].clients, protocol, client), 1))
@@ -43,17 +43,17 @@ def _column(
         sizes = {"nodes": decimal(nodes.get(c), 0), "paper_nodes": decimal(paper_nodes.get(c), 0)}
         theirs = decimal(paper_gamma.get(c), 3)
         own = [values.get(c) for values in found]
-        body.append([c, *sizes.values(), *(told(value, 3, wanted) for value in own), theirs])
+        body.append([c, *sizes.values(), *(stat_text(value, 3, wanted) for value in own), theirs])
         for cell, value in zip(cells, own, strict=True):
             line = common.head(spec, protocol, cell) | {"client": client, "class": c, **sizes}
             line |= columns_of(value, 6, "gamma", "std", "n_seeds")
-            pairs.append(Pair(f"{cell.row.label}, class {c}", value, paper_gamma.get(c), whole=1))
+            pairs.append(PrintedPair(f"{cell.row.label}, class {c}", value, paper_gamma.get(c), whole=1))
             rows.append(line | {"wanted": wanted, "paper_gamma": theirs})
     heads = ["class", "training nodes", "paper", *(cell.row.label for cell in cells), "paper"]
     return rows, pairs, grid_text(heads, body)
 
 
-def gammas(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[Stat | None]:
+def gammas(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Stat | None]:
     """Read gamma of the client for each class, over seeds; empty where no record has any."""
     client = int(spec.option("client"))
     found = [record.fact("gamma") for record in common.recorded(spec, cell, protocol, source)]

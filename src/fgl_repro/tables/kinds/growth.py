@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Row
@@ -47,7 +47,7 @@ class Growth:
     error: float | None = None
 
     @property
-    def told(self) -> str:
+    def exponent_text(self) -> str:
         """``1.02 ± 0.03``."""
         return "" if self.exponent is None else f"{self.exponent + 0.0:.2f} ± {self.error:.2f}"
 
@@ -63,7 +63,7 @@ Grown = dict[tuple[str, str, str], Growth]
 """By quantity, id of the line, and axis."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a quantity: rows down; what it is in the middle, then the exponents and what the paper claims."""
     quantities = {str(name): str(metric) for name, metric in dict(spec.option("quantities")).items()}
     letters = {str(axis): str(letter) for axis, letter in dict(spec.option("letters")).items()}
@@ -139,7 +139,7 @@ def _grid(spec: TableSpec, quantity: str, metric: str, letters: dict[str, str], 
         by_axis = [grown[quantity, line.id, axis] for axis in letters]
         first = next(iter(letters))
         at = dict(by_axis[0].points).get(float(spec.around[first]))
-        lines.append([line.label, common.told(at, 2, len(spec.seeds)), *(own.told for own in by_axis)])
+        lines.append([line.label, common.stat_text(at, 2, len(spec.seeds)), *(own.exponent_text for own in by_axis)])
         lines[-1].append(claim(spec, line, metric))
     heads = ["method", f"at {middle}", *(f"{letter}^" for letter in letters.values()), "claim"]
     return f"### {quantity.capitalize()}, {costs.UNITS[quantity]}\n\n{grid_text(heads, lines)}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgl_repro.config import Config
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.figures import charts
@@ -27,7 +27,7 @@ Shares = dict[str, list[float]]
 """Share of each class, by what it is a share of: ``truth``, ``owner 1``, ..., a row's label."""
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid for each data set and client count: shares down, classes across."""
     rows: list[dict[str, Any]] = []
     grids, found, done, wanted = [], {}, 0, 0
@@ -66,7 +66,7 @@ def _held(config: Config, cell: Cell) -> Shares:
     return {"truth": _shares(truth), **owners}
 
 
-def predicted_shares(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> list[float]:
+def predicted_shares(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[float]:
     """Read the predicted shares of a row's runs; empty where none has run."""
     which = printed_round(spec, protocol)
     records = common.recorded(spec, cell, protocol, source)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.kinds.common import CellLines, stat_text
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import printed_round
 from fgl_repro.tables.spec import TableSpec
@@ -25,15 +25,15 @@ from fgl_repro.tables.spec import TableSpec
 METRICS = ("f1_class", "recall", "precision")
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows down; the three numbers of each class, ours and printed, across; all in percent."""
     columns = "dataset", "n_clients", "method", "variant", "metric"
     paper = reference.numbers(spec.option("reference"), *columns)
     misprints = reference.misprints(spec.option("reference"), *columns)
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     classes, client, wanted = dict(spec.option("classes")), int(spec.option("client")), len(spec.seeds)
 
-    def line(cell: Cell) -> Line:
+    def line(cell: Cell) -> CellLines:
         records = common.recorded(spec, cell, protocol, source)
         selection = printed_round(spec, protocol)
         words: list[object] = [cell.row.label]
@@ -44,9 +44,9 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                 own = common.stat([100 * each.scores[metric] for each in counts])
                 where = cell.dataset, cell.clients, cell.row.name, name, metric
                 theirs, step = paper.get(where), max((100 * each.steps[metric] for each in counts), default=0.0)
-                told_as = f"{cell.row.name}, {name}, {metric.partition('_')[0]}"
-                pairs.append(Pair(told_as, own, theirs, step=step, suspect=where in misprints))
-                words += [told(own, 2, wanted), decimal(theirs, 2)]
+                number_name = f"{cell.row.name}, {name}, {metric.partition('_')[0]}"
+                pairs.append(PrintedPair(number_name, own, theirs, step=step, suspect=where in misprints))
+                words += [stat_text(own, 2, wanted), decimal(theirs, 2)]
                 row = common.head(spec, protocol, cell) | {"client": client, "class": label, "metric": metric}
                 row |= columns_of(own, 4, "value", "std", "n_seeds") | {"wanted": wanted}
                 rows.append(row | {"printed": decimal(theirs, 2)})
@@ -58,7 +58,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
 
 
 @dataclass(frozen=True)
-class Counts:
+class ClassCounts:
     """Nodes of a class at a client: told right, of the class, told to be of it."""
 
     both: int
@@ -77,7 +77,7 @@ class Counts:
         return dict(zip(METRICS, shares, strict=True))
 
 
-def counted(record: Record, probe: str, selection: str, client: int, label: int) -> Counts:
+def counted(record: Record, probe: str, selection: str, client: int, label: int) -> ClassCounts:
     """Read what a record has counted of a class at a client."""
     table = np.array(record.metrics[probe][selection].confusion)[client]
-    return Counts(int(table[label, label]), int(table[label].sum()), int(table[:, label].sum()))
+    return ClassCounts(int(table[label, label]), int(table[label].sum()), int(table[:, label].sum()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -19,7 +19,7 @@ GLOBAL = ("n_classes", "n_nodes", "n_edges")
 OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill two grids: data sets and numbers of owners down; each quantity, ours and printed, across."""
     theirs = reference.numbers(spec.option("reference"), "dataset", "n_clients", "metric")
     rows: list[dict[str, Any]] = []

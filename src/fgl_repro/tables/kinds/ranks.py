@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fgl_repro.data.catalog import rebuilds
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
@@ -24,7 +24,7 @@ from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printing import decimal, grid_text
-from fgl_repro.tables.results import printed_round, told_round
+from fgl_repro.tables.results import printed_round, printed_round_name
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL
 
@@ -57,7 +57,7 @@ class Ranks:
     nemenyi: pd.DataFrame
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a panel: rank, its spread, and how sure it is that the paper's own method has another one."""
     rows: list[dict[str, Any]] = []
     parts, drawn = [], []
@@ -69,11 +69,11 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
             for row in spec.rows
         ]
         rows += lines
-        told = NOT_YET if found is None else f"{_told(spec, found)}\n\n{_grid(lines)}"
-        parts.append(f"### {panel.title}\n\n{told}")
+        text = NOT_YET if found is None else f"{_sentence(spec, found)}\n\n{_grid(lines)}"
+        parts.append(f"### {panel.title}\n\n{text}")
         drawn += [] if found is None else [(panel, found)]
     what = "errors, of which the least is best," if spec.has_errors else "accuracies"
-    head = f"Rank 1 is the best; {what} at the {told_round(spec, protocol)}. "
+    head = f"Rank 1 is the best; {what} at the {printed_round_name(spec, protocol)}. "
     head += "A column counts where every method that ran has every split."
     done = sum(row["rank"] != "" for row in rows)
     body = "\n\n".join([head, *filter(None, [rebuilds(spec.datasets)]), *parts])
@@ -81,7 +81,7 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
     return Content(rows, body, done, len(rows), draw=drawing, shown="ranks (a bar joins what cannot be told apart)")
 
 
-def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: Source) -> pd.DataFrame:
+def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: RunSource) -> pd.DataFrame:
     """Make a line a run: row's label, column, seed (which draws the split), and accuracy or the minus of an error."""
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
@@ -135,17 +135,17 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
     return out | {"p_as_proposed": decimal(p, 4)}
 
 
-def _told(spec: TableSpec, found: Ranks) -> str:
+def _sentence(spec: TableSpec, found: Ranks) -> str:
     alike = "cannot be told apart" if found.friedman >= LEVEL else "differ"
     own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
     text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
     if not own:
         return f"{text} {spec.proposed} has not run."
     ahead = [name for name in found.mean.index if found.mean[name] < found.mean[own]]
-    told = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < LEVEL]
+    differing = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < LEVEL]
     text += f" {own} has rank {found.mean[own]:.2f} ± {found.std[own]:.2f}, "
     text += f"behind {', '.join(ahead)}; " if ahead else "ahead of all; "
-    return f"{text}told apart from {', '.join(told) or 'none'} (Nemenyi, {100 * LEVEL:.0f} %)."
+    return f"{text}told apart from {', '.join(differing) or 'none'} (Nemenyi, {100 * LEVEL:.0f} %)."
 
 
 def _grid(lines: Sequence[dict[str, Any]]) -> str:

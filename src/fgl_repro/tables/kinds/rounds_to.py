@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import printed_pairs, reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.bytes import megabytes
-from fgl_repro.tables.kinds.common import Line, told
-from fgl_repro.tables.printed_pairs import Pair
+from fgl_repro.tables.kinds.common import CellLines, stat_text
+from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
@@ -45,7 +45,7 @@ def first(curve: Sequence[float | None], target: float) -> int | None:
     return next((n for n, value in enumerate(curve, 1) if value is not None and value >= target), None)
 
 
-def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reached:
+def reached(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Reached:
     """Tell when the runs of a cell got to ``options.target``."""
     target = float(spec.option("target"))
     rounds, costs, there, bare = [], [], 0, 0
@@ -61,25 +61,25 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: Source) -> Reach
     return Reached(common.stat(rounds), common.stat(costs), len(rounds), there, bare)
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: methods down; rounds and megabytes beside the printed ones; verdicts are on rounds."""
     file, wanted = spec.option("reference"), len(spec.seeds)
     printed = [reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)]
-    pairs: list[Pair] = []
+    pairs: list[PrintedPair] = []
     reach = {cell: reached(spec, cell, protocol, source) for cell in spec.cells()}
 
-    def line(cell: Cell) -> Line:
+    def line(cell: Cell) -> CellLines:
         found = reach[cell]
         rounds, cost = (numbers.get(cell.row.name) for numbers in printed)
         there = f"{found.there} of {found.seeds}" if found.seeds else ""
-        words = [cell.row.label, told(found.rounds, 1, wanted), there, decimal(rounds, 0)]
-        pairs.append(Pair(f"rounds of {cell.row.label}", found.rounds, rounds, whole=0, step=1))
+        words = [cell.row.label, stat_text(found.rounds, 1, wanted), there, decimal(rounds, 0)]
+        pairs.append(PrintedPair(f"rounds of {cell.row.label}", found.rounds, rounds, whole=0, step=1))
         row = common.head(spec, protocol, cell) | {"probe": cell.panel.probe, "target": spec.option("target")}
         row |= columns_of(found.rounds, 6, "rounds", "rounds_std")
         row |= columns_of(found.megabytes, 6, "mb", "mb_std")
         row |= {"n_seeds": found.seeds, "n_reached": found.there, "wanted": wanted, "without_curves": found.bare}
         row |= {"paper_rounds": decimal(rounds, 0), "paper_mb": decimal(cost, 2)}
-        return [*words, told(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
+        return [*words, stat_text(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
 
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
     content = common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))

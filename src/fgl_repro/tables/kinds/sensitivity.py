@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row
@@ -33,7 +33,7 @@ TELLS_ERRORS = True
 Results = dict[Cell, Result]
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill and draw the accuracies; the CSV has every cell and, where points are means of cells, the points."""
     axis, table = _axis(spec), tables.fill(spec, protocol, source)
     rows, points = lines(table), table
@@ -98,7 +98,7 @@ def along(table: Grid) -> Grid:
     return replace(table, spec=replace(spec, rows=rows), results=results)
 
 
-def averaged(table: Grid, source: Source) -> Grid:
+def averaged(table: Grid, source: RunSource) -> Grid:
     """Give the table one row a value of the axis: at each seed the mean of its rows, over seeds mean and std of that.
 
     A seed counts where all of them have a number.

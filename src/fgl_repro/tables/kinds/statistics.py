@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from fgl_repro.data.catalog import facts, printed_as
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -21,11 +21,11 @@ from fgl_repro.tables.spec import TableSpec
 QUANTITIES = ("nodes", "edges", "features", "classes")
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: data sets down; per quantity the printed number, the whole graph's, the largest component's."""
-    told, prefix = spec.options, str(spec.options.get("prefix", ""))
-    columns = "dataset", str(told.get("column", "split"))
-    paper = reference.numbers(spec.option("reference"), *columns, value=str(told.get("value", "count")))
+    options, prefix = spec.options, str(spec.options.get("prefix", ""))
+    columns = "dataset", str(options.get("column", "split"))
+    paper = reference.numbers(spec.option("reference"), *columns, value=str(options.get("value", "count")))
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:

@@ -10,7 +10,7 @@ from fgl_repro.core.registry import option
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl.metrics import jensen_shannon
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
@@ -21,7 +21,7 @@ from fgl_repro.tables.spec import TableSpec
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a scenario: data sets and client counts down, quantities across, ours and printed."""
     paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
@@ -44,8 +44,10 @@ def content(spec: TableSpec, protocol: str, source: Source) -> Content:
                     same[quantity] = (same[quantity][0] + (both and met), same[quantity][1] + both)
                     line += text
                 body.append([spelled(dataset), str(clients or "whole"), *line])
-        told = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
-        summary.append(f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {told}.")
+        tally = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
+        summary.append(
+            f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {tally}."
+        )
         heads = ["data set", "clients", *(h for q in DIGITS for h in (q.replace("_", " "), "paper"))]
         grids.append(f"### {scenario.replace('_', '-').capitalize()}\n\n{summary[-1]}\n\n{grid_text(heads, body)}")
     done = sum(row["value"] != "" for row in rows)

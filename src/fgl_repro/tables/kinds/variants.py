@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fgl_repro.runs.store import Source
+from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import compare, printing, reference, results
 from fgl_repro.tables.agreement import difference
 from fgl_repro.tables.artifact import Content
@@ -21,7 +21,7 @@ from fgl_repro.tables.spec import TableSpec
 TELLS_ERRORS = True
 
 
-def content(spec: TableSpec, protocol: str, source: Source) -> Content:
+def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a panel: the table's rows across, columns down, below them each row's mean distance from print."""
     table = results.fill(spec, protocol, source)
     gaps: dict[tuple[Panel, str], list[float]] = {}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fgl_repro.tables import scoreboard
+from fgl_repro.tables.claims import with_contents
 from fgl_repro.tables.published import PublishedPaper
 
 
@@ -30,10 +31,33 @@ def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
 
 **Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
 """
-    assert scoreboard.causes({"made": text}).splitlines() == [
-        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
-        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
+    lines = [
+        [word.strip() for word in line.split("|")[1:-1]] for line in scoreboard.causes({"fedlog": text}).splitlines()
     ]
+    assert lines[2:] == [
+        ["found", "FedLoG", "[A claim: `x`, K = 3](fedlog/FINDINGS.md#a-claim-x-k--3)", "9.0 to 1.5 points"],
+        ["ruled out", "FedLoG", "[A third](fedlog/FINDINGS.md#a-third)", "2.0 to 2.5 points"],
+    ]
+    page = with_contents(text)
+    assert (
+        page.replace(
+            """**Verdicts.**
+
+Part:
+
+- found: [A claim: `x`, K = 3](#a-claim-x-k--3)
+- found: [Another claim](#another-claim)
+
+Next part:
+
+- ruled out: [A third](#a-third)
+
+## Part""",
+            "## Part",
+        )
+        == text
+    )
+    assert with_contents("# Made\n\nNo finding.\n") == "# Made\n\nNo finding.\n"
 
 
 def test_runs_are_counted_by_what_they_were_made_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,8 @@ finds of packed runs, ``way=ahead``, ``behind`` or ``not``; ``list=rows`` names 
 one called ``show``; ``rows`` keeps rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
-absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings.
+absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings. Before the first
+finding of a page stands a list of all (:mod:`fgl_repro.tables.claims`).
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
+from fgl_repro.tables.claims import with_contents
 from fgl_repro.tables.entries import ACCURACY, spelled
 from fgl_repro.tables.paired import PairedComparison, PairedLine
 from fgl_repro.tables.published import SHORT, PublishedPaper, Words, all_published, lines_of
@@ -307,7 +309,10 @@ def pages(results: Path) -> dict[Path, str]:
     for paper, published in every.items():
         if (template := published.folder / "findings.md.in").exists():
             found[paper] = fill(template.read_text(encoding="utf-8"), published, f"{paper}/{template.name}", {})
-    out = {results / paper / "FINDINGS.md": head.format("findings.md.in") + text for paper, text in found.items()}
+    out = {
+        results / paper / "FINDINGS.md": head.format("findings.md.in") + with_contents(text)
+        for paper, text in found.items()
+    }
     if (template := results / "README.md.in").exists():
         text = template.read_text(encoding="utf-8")
         out[results / "README.md"] = head.format(template.name) + scoreboard.fill(text, every, found)

@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from fgl_repro.tables import compare
+from fgl_repro.tables.claims import claims
 from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.published import PublishedPaper, Words
-
-CAUSE = re.compile(r"\*\*Verdict: (.+?)\.\*\*.*\*\*Gap to print: (.+?)\.\*\*", re.DOTALL)
 
 
 def fill(text: str, every: Mapping[str, PublishedPaper], found: Mapping[str, str]) -> str:
@@ -70,14 +69,13 @@ def _place(table: str) -> tuple[str, int, str]:
 
 
 def causes(texts: Mapping[str, str]) -> str:
-    """Write a line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
-    by_verdict: dict[str, list[str]] = {}
-    for paper, text in texts.items():
-        for title, _, body in (finding.partition("\n") for finding in text.split("\n### ")[1:]):
-            if cause := CAUSE.match(body.partition("\n## ")[0].strip()):
-                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                by_verdict.setdefault(cause[1], []).append(f"[{title}]({paper}/FINDINGS.md#{anchor}): {cause[2]}")
-    return "\n".join(f"- **{verdict}**: {'; '.join(by_verdict[verdict])}." for verdict in sorted(by_verdict))
+    """Write a grid of the findings, by verdict and paper, that say by how much a cause moves the gap to print."""
+    found = [(paper, claim) for paper, text in texts.items() for claim in claims(text) if claim.worth]
+    lines = [
+        (claim.verdict, papers()[paper], f"[{claim.title}]({paper}/FINDINGS.md#{claim.anchor})", claim.worth)
+        for paper, claim in sorted(found, key=lambda pair: pair[1].verdict)
+    ]
+    return grid_text(["verdict", "paper", "cause", "gap to print"], lines, numbers_from=4) if lines else ""
 
 
 def machines(every: Mapping[str, PublishedPaper]) -> str:

@@ -10,9 +10,6 @@ import pytest
 
 from fgl_repro.cli import table as cli
 from fgl_repro.config import conf_dir, yamls
-from fgl_repro.runs import tuning
-from fgl_repro.runs.record import DIVERGED, Note
-from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load
 
 CORNER = ("--datasets", "cora", "--clients", "3")
@@ -95,49 +92,6 @@ def test_runs_of_a_former_text_are_said(
         assert "1 runs recorded here were made before the files of their options changed: raise revision" in err
 
 
-def test_fresh_does_again_what_a_former_text_has_made(shell: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    corner, store = ("fedlog/1", *CORNER, "--methods", "local", "--seeds", "0,1"), RecordStore("records")
-    assert cli.main(["run", *corner]) == 0
-    record, other = store.all()
-    former = record.changed(versions=record.versions | {"options": "former"}, written="long ago")
-    store.save(former)
-    capsys.readouterr()
-    assert cli.main(["run", *corner]) == 0
-    assert "0 runs done, 2 found" in capsys.readouterr().out
-    assert cli.main(["run", *corner, "--fresh"]) == 0
-    out, err = capsys.readouterr()
-    assert "1 runs done, 1 found" in out
-    assert "1 runs recorded here were made before the files of their options changed: they are done again." in err
-    again = store.load(record.key)
-    assert again is not None
-    assert again.versions["options"] == record.versions["options"]
-    assert store.load(other.key) == other
-    assert cli.main(["run", *corner, "--fresh"]) == 0
-    out, err = capsys.readouterr()
-    assert "0 runs done, 2 found" in out, "a sweep that was killed goes on where it was"
-    assert "done again" not in err
-
-
-def test_fresh_tries_a_candidate_again_that_diverged_under_a_former_text(
-    shell: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corner = ("fedlog/1", *CORNER, "--methods", "local", "--seeds", "0", "--protocol", "fedlog_tuned")
-    assert cli.main(["run", *corner]) == 0
-    store = RecordStore("records")
-    every = {record.key: record for record in store.all()}
-    lost = min(every.values(), key=lambda record: tuning.validation_accuracy(record))
-    note = {name: value for name, value in vars(lost).items() if name in Note.__dataclass_fields__}
-    store.path(lost.key).unlink()
-    store.save_failed(Note(**note | {"status": DIVERGED, "error": "the loss is not finite"}))
-    assert cli.main(["run", *corner, "--fresh"]) == 0
-    assert not store.path(lost.key).exists(), "it has lost, and its text is the present one"
-    store.save_failed(Note(**note | {"status": DIVERGED, "error": "", "versions": lost.versions | {"options": "old"}}))
-    capsys.readouterr()
-    assert cli.main(["run", *corner, "--fresh"]) == 0
-    assert "1 runs recorded here were made before the files" in capsys.readouterr().err
-    assert store.path(lost.key).exists()
-
-
 def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
     shell: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +104,7 @@ def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
     assert cli.main(["run", "fedlog/1", "--add", "fedgta", "--fast"]) == 0
     out = capsys.readouterr().out
     assert "1 runs done" in out
-    assert "Only what is added was run and ranked: leave out --fast to rank it among the table's other rows." in out
+    assert "Only what is added was run: leave out --fast to see it among the table's other rows." in out
     few = ["opfgl/4", "opfgl/11"]  # of which the second has clients with different architectures
     monkeypatch.setattr("fgl_repro.cli.request.specs", lambda table: {"opfgl": [load.load(name) for name in few]})
     assert cli.main(["missing", "opfgl", "--add", "ditto", "--datasets", "cora", "--seeds", "0"]) == 0

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fgl_repro.tables import scoreboard
-from fgl_repro.tables.claims import with_contents
+from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.published import PublishedPaper
 
 

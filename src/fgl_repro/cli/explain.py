@@ -20,8 +20,8 @@ def explain(error: BaseException) -> str:
     """Tell any refusal as one sentence."""
     if isinstance(error, UserError) or (isinstance(error, OSError) and not isinstance(error, HydraException)):
         return sentence(error)
-    if of_a_yaml := of_yaml(error):
-        return sentence(UserError(of_a_yaml))
+    if fault := of_yaml(error):
+        return sentence(UserError(fault))
     if isinstance(error, OverrideParseException):
         return f"the override '{error.override}' cannot be read: {in_one_line(error)}."
     if matched := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):

@@ -33,8 +33,6 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
 from fgl_repro.runs.folders import RunFolders, default_records, folder_named
 from fgl_repro.runs.progress import Watched
-from fgl_repro.runs.provenance import edited
-from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -213,35 +211,18 @@ def check_device(args: argparse.Namespace) -> None:
 
 
 def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
-    """Give runs the command line's device and threads; those that are published are left out.
-
-    With ``--fresh`` none is left out, and what a former text of its options has made here is done again.
-    """
+    """Give runs the command line's device and threads; those that are published are left out (unless ``--fresh``)."""
     folders = folders_of(args)
-    own = folders.store
-    if args.fresh:
-        former = {key_of(config) for config in configs if of_former_text(config, own)}
-        if former:
-            what = f"{len(former)} runs recorded here were made before the files of their options changed"
-            print(f"{what}: they are done again.", file=sys.stderr)
-        return prepared([c if key_of(c) not in former else override(c, {"runtime.force": True}) for c in configs], args)
-    known = folders.archive(paper, lenient=True)
+    known, own = folders.archive(paper, lenient=True), folders.store
     left = [
         config
         for config in configs
-        if own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
+        if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
         place = folders.packed(paper)[0] if paper in folders.papers else folders.results
         print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     return prepared(left, args)
-
-
-def of_former_text(config: Config, own: RecordStore) -> bool:
-    """Tell whether a run ended here before the files of its options changed, with a result or without."""
-    key = key_of(config)
-    note = own.whole(key) or own.load_failed(key)
-    return note is not None and edited(note, config)
 
 
 def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:

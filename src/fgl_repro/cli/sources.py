@@ -59,6 +59,6 @@ def warn(requests: Iterable[Request], archive: Archive) -> None:
         records = {key: record for key in runs if (record := archive.load(key)) is not None and archive.is_local(key)}
         former |= {key for key, record in records.items() if edited(record, runs[key])}
     if former:
-        fix = "raise revision in the class, or give --records another folder, or run --fresh, to compute them again"
+        fix = "raise revision in the class, or give --records another folder, to compute them again"
         what = f"{len(former)} runs recorded here were made before the files of their options changed"
         print(f"fgl-table: {what}: {fix}.", file=sys.stderr)

@@ -96,8 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=help)
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
-    help = "do runs that are published, too, and those recorded here before the files of their options changed"
-    run.add_argument("--fresh", action="store_true", help=help)
+    run.add_argument("--fresh", action="store_true", help="do runs that are published, too; those recorded here stay")
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
     help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
     test = add_table("test", _test, help)
@@ -178,7 +177,7 @@ def _run(args: argparse.Namespace) -> int:
         status = _fill(args, corners)
     print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
     if args.add:
-        print("Only what is added was run and ranked: leave out --fast to rank it among the table's other rows.")
+        print("Only what is added was run: leave out --fast to see it among the table's other rows.")
     return status
 
 
@@ -191,11 +190,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     paper, ok = requests[0].spec.paper, True
     candidates = [config for wanted in requests for config in needs.candidate_runs(wanted.to_run, wanted.protocol)]
     known = folders.store if args.fresh else folders.archive(paper, lenient=True)
-    candidates = [
-        config
-        for config in candidates
-        if not tuning.diverged(key_of(config), known) or (args.fresh and request.of_former_text(config, folders.store))
-    ]
+    candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
     if candidates:
         ok = run_all(request.to_do(candidates, args, paper), args.jobs, folders.store, launcher).ok
         known = folders.store if args.fresh else folders.archive(paper, lenient=True)
@@ -287,10 +282,13 @@ def _missing(args: argparse.Namespace) -> int:
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
     if left:
-        time = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
+        durations = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
         new = len(left) - len(known)
-        time += [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
-    print(f"fgl-table: {f'{len(left)} runs, ' + '; '.join(time) if left else 'nothing is missing'}.", file=sys.stderr)
+        durations += (
+            [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
+        )
+    summary = "; ".join([f"{len(left)} runs, {durations[0]}", *durations[1:]]) if left else "nothing is missing"
+    print(f"fgl-table: {summary}.", file=sys.stderr)
     return 0
 
 

@@ -49,7 +49,7 @@ class Batches:
         self.filled = np.maximum(-(-held // size) if remainder else held // size, 1)
         self.steps = np.full_like(held, steps) if steps else self.filled
         self._rng = [numpy_rng(f"batches/{k}", seed) for k in range(world.num_clients)]
-        self._draw = [numpy_rng(f"neighbours/{k}", seed) for k in range(world.num_clients)]
+        self._neighbour_rng = [numpy_rng(f"neighbours/{k}", seed) for k in range(world.num_clients)]
 
     def epoch(self) -> Iterator[Batch]:
         """Yield the steps of one epoch."""
@@ -61,7 +61,7 @@ class Batches:
             for start in range(0, end, whole):
                 count = min(len(rows), whole, end - start)
                 orders[k, start : start + count] = self._rng[k].permutation(rows)[:count]
-                uniform[k, start : start + count] = self._draw[k].random((count, self.draws), dtype=np.float32)
+                uniform[k, start : start + count] = self._neighbour_rng[k].random((count, self.draws), dtype=np.float32)
         for step in range(int(self.steps.max())):
             part = orders[:, step * self.size : (step + 1) * self.size]
             taken = part >= 0

@@ -57,9 +57,9 @@ def text_of(config: Config) -> str:
     return _text(frozenset(kind.__module__ for axis in AXES for kind in type(getattr(config, axis)).__mro__))
 
 
-def edited(note: Note, config: Config) -> bool:
-    """Tell whether the files of a run's options have changed since it ended, as far as its record or note tells."""
-    return note.versions.get("options") not in (None, text_of(config))
+def edited(record: Record, config: Config) -> bool:
+    """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
+    return record.versions.get("options") not in (None, text_of(config))
 
 
 def mixed_graphs(records: Iterable[Record]) -> str:

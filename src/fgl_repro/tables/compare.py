@@ -198,11 +198,11 @@ def markdown(table: Grid) -> str:
         *fine_tuned(table),
     ]
     if printed(table):
-        above = (
+        how_to_read = (
             "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the "
         )
         blocks += ["## By method", _method_grid(table)]
-        blocks += ["## By column", f"{above}same method is best.", _column_grid(table)]
+        blocks += ["## By column", f"{how_to_read}same method is best.", _column_grid(table)]
     else:
         blocks += ["Nothing is printed of any cell: there is nothing to agree with."]
     blocks += ["## By cell"]

@@ -31,7 +31,7 @@ one called ``show``; ``rows`` keeps rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
 absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings. Before the first
-finding of a page stands a list of all (:mod:`fgl_repro.tables.claims`).
+finding of a page stands a list of all (:mod:`fgl_repro.tables.contents`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables import columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
-from fgl_repro.tables.claims import with_contents
+from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.entries import ACCURACY, spelled
 from fgl_repro.tables.paired import PairedComparison, PairedLine
 from fgl_repro.tables.published import SHORT, PublishedPaper, Words, all_published, lines_of

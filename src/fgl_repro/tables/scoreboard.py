@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from fgl_repro.tables import compare
-from fgl_repro.tables.claims import claims
+from fgl_repro.tables.contents import findings_of
 from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.published import PublishedPaper, Words
@@ -70,10 +70,10 @@ def _place(table: str) -> tuple[str, int, str]:
 
 def causes(texts: Mapping[str, str]) -> str:
     """Write a grid of the findings, by verdict and paper, that say by how much a cause moves the gap to print."""
-    found = [(paper, claim) for paper, text in texts.items() for claim in claims(text) if claim.worth]
+    found = [(paper, finding) for paper, text in texts.items() for finding in findings_of(text) if finding.worth]
     lines = [
-        (claim.verdict, papers()[paper], f"[{claim.title}]({paper}/FINDINGS.md#{claim.anchor})", claim.worth)
-        for paper, claim in sorted(found, key=lambda pair: pair[1].verdict)
+        (finding.verdict, papers()[paper], f"[{finding.title}]({paper}/FINDINGS.md#{finding.anchor})", finding.worth)
+        for paper, finding in sorted(found, key=lambda pair: pair[1].verdict)
     ]
     return grid_text(["verdict", "paper", "cause", "gap to print"], lines, numbers_from=4) if lines else ""
 

@@ -51,7 +51,7 @@ class GeneratorGroup:
         params: Their generators ``[G, ...]``.
         impaired: What they learn from; the paper's losses see other nodes of it in every epoch.
         others: Features of all clients: their own as targets of L^f, others' in term (6) alone.
-        draws: Noise, dropout and choice of slots.
+        streams: Noise, dropout and choice of slots.
         picks: Choice of neighbours of other clients (release).
         rows: Rows that went over the wire for term (6) in the last epoch, for each of these clients int64 ``[G]``:
             noisy z that it sent (paper) or features of others that it got (release).
@@ -117,7 +117,7 @@ class GeneratorGroup:
         """Generate neighbours and n~_v ``[n]`` of the impaired graphs.
 
         Args:
-            draws: They turn on the encoder's dropout.
+            streams: They turn on the encoder's dropout.
             everywhere: Whether nodes beside the epoch's sample (paper) get neighbours, too.
         """
         net, local, as_paper = self.net, self.impaired.local, self.rules.as_paper

@@ -184,5 +184,5 @@ class FedSagePlus(FedAvg[State]):
         mended, graph = state.inputs.mended, clients.world.graph
         generated = np.bincount(graph.owner[mended.parent], minlength=clients.count)
         of_counts, of_features = state.curve.T.round(6).tolist()
-        of_generation = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
-        return of_generation | {"distance": mending.distances(mended)}
+        facts = {"generated": generated.tolist(), "count_loss": of_counts, "feature_loss": of_features}
+        return facts | {"distance": mending.distances(mended)}

@@ -124,7 +124,7 @@ class NeighGen:
         return (self.latent + 1) * t1 + (t1 + 1) * t2 + (t2 + 1) * made
 
     def encode(self, params: Params, local: Locals, streams: ClientStreams | None) -> Tensor:
-        """Compute z_v of every node ``[n, z]``; ReLU after both layers, dropout between where ``draws`` are given."""
+        """Compute z_v of every node ``[n, z]``; ReLU after both layers, dropout between where ``streams`` are given."""
         return torch.relu(self._convolutions(params, "E", local, None, streams))
 
     def classify(self, params: Params, local: Locals, pool: Pool, streams: ClientStreams | None) -> Tensor:

@@ -77,7 +77,7 @@ class State:
 
     Attributes:
         local: s_local of each client, ``[K, M]``.
-        dropout: Draws of dropout.
+        dropout: Stream of dropout.
         traced: Last values of what is traced.
     """
 

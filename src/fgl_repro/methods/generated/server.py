@@ -52,9 +52,8 @@ class DistillingServer(ABC):
         self.rng = torch_rng("generator", clients.seed, str(self.device))
         self.teacher_dropout: Generator | None = None
         self.teachers: Params = {}
-        one = (
-            1 if isinstance(self.model, FleetModel) else clients.count
-        )  # of how many clients each has a student of its own
+        # of how many clients each has a student of its own
+        one = 1 if isinstance(self.model, FleetModel) else clients.count
         self.copies = clients.count // one
         first = {name: value[: len(value) // one] for name, value in clients.params.items()}
         self.student = copied(first, grad=True)

@@ -1,4 +1,4 @@
-"""What the findings of a page claim: their verdicts, what they are worth, and where each stands."""
+"""The findings of a page: their verdicts, what they are worth, and where each stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORTH = re.compile(r"\*\*Gap to print: (.+?)\.\*\*")
 
 
 @dataclass(frozen=True)
-class Claim:
+class Finding:
     """A finding of a page.
 
     Attributes:
@@ -34,7 +34,7 @@ class Claim:
         return re.sub(r"[^\w -]", "", self.title.lower()).replace(" ", "-")
 
 
-def claims(text: str) -> Iterator[Claim]:
+def findings_of(text: str) -> Iterator[Finding]:
     """Yield the findings of a page in its order; a heading without a verdict below it is none."""
     section, headings = "", list(HEADING.finditer(text))
     for heading, following in zip_longest(headings, headings[1:]):
@@ -43,17 +43,17 @@ def claims(text: str) -> Iterator[Claim]:
             section = heading[2]
         elif verdict := VERDICT.match(body):
             worth = WORTH.search(body)
-            yield Claim(section, heading[2], verdict[1], worth[1] if worth else "")
+            yield Finding(section, heading[2], verdict[1], worth[1] if worth else "")
 
 
 def with_contents(text: str) -> str:
     """Return a page with a list of its findings and their verdicts before the first heading; without any as it is."""
     lines, section = [], ""
-    for claim in claims(text):
-        if claim.section != section:
-            section = claim.section
+    for finding in findings_of(text):
+        if finding.section != section:
+            section = finding.section
             lines += ["", f"{section}:", ""]
-        lines.append(f"- {claim.verdict}: [{claim.title}](#{claim.anchor})")
+        lines.append(f"- {finding.verdict}: [{finding.title}](#{finding.anchor})")
     first = HEADING.search(text)
     if first is None or not lines:
         return text

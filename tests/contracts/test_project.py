@@ -252,6 +252,22 @@ def test_no_two_types_share_a_name() -> None:
     assert {each: files for each, files in found.items() if len(files) > 1} == {}
 
 
+def test_arguments_that_docstrings_explain_exist() -> None:
+    explained = []
+    for path in sorted((ROOT / "src" / "fgl_repro").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                text = (ast.get_docstring(node) or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+                given = node.args
+                known = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+                known |= {each.arg for each in (given.vararg, given.kwarg) if each}
+                words = re.findall(r"^ {4}([\w, *]+):", text, re.MULTILINE)
+                named = {name for word in words for name in word.split(", ")}
+                explained += [(path.name, node.name, name, name.lstrip("*") in known) for name in sorted(named)]
+    assert len(explained) > 200
+    assert [each[:3] for each in explained if not each[3]] == []
+
+
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
 def test_links_of_readme_and_guides_lead_to_files(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ def test_who_has_a_full_share_gets_no_more(toy_graph: Graph) -> None:
 def test_cuts_of_a_class_are_rounded_down() -> None:
     """Eight nodes cut at 0.45 and 0.8 of them, which is 3.6 and 6.4: three nodes, three, and the other two."""
 
-    class Draws:
+    class FixedDraws:
         def permutation(self, nodes: np.ndarray) -> np.ndarray:
             return nodes
 
@@ -64,7 +64,7 @@ def test_cuts_of_a_class_are_rounded_down() -> None:
             return np.array([0.45, 0.35, 0.2])
 
     graph = worlds.random_graph(8, 2.0, classes=1, seed=0)
-    part = OpfglDirichlet(3).drawn(graph, 3, Draws())  # type: ignore[arg-type]
+    part = OpfglDirichlet(3).drawn(graph, 3, FixedDraws())  # type: ignore[arg-type]
     assert part is not None
     assert part.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
 

@@ -101,7 +101,7 @@ def test_encodings_are_those_of_dense_powers(cells: int, monkeypatch: pytest.Mon
     expected = np.concatenate([by_powers(graph(base, number)) for number in union.node])
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
     assert (expected[:, :16].max(1) == 0).any(), "no node without links is among them"
-    walks, degrees = (encodings.encoding(Inside.of(union, CPU), told) for told in ("walks", "degrees"))
+    walks, degrees = (encodings.encoding(Inside.of(union, CPU), half) for half in ("walks", "degrees"))
     assert torch.equal(torch.cat([walks, degrees], 1), found)
 
 
@@ -178,9 +178,9 @@ def test_as_many_shared_parameters_as_the_papers() -> None:
     assert sum(sizes.values()) == 14_592 + kept
 
 
-@pytest.mark.parametrize("told", ["walks", "degrees"])
-def test_one_half_of_the_encodings_is_what_the_channel_of_structure_reads(told: str) -> None:
-    config = config_of_graphs("fedstar", "release", **{"method.encoding": told})
+@pytest.mark.parametrize("half", ["walks", "degrees"])
+def test_one_half_of_the_encodings_is_what_the_channel_of_structure_reads(half: str) -> None:
+    config = config_of_graphs("fedstar", "release", **{"method.encoding": half})
     clients = make_clients(worlds.of_graphs(worlds.graph_set()), config)
     assert clients.params["structure_W1"].shape[1] == 16
     assert clients.logits(next(clients.steps(1))).isfinite().all()

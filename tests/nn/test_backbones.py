@@ -137,15 +137,15 @@ def test_logits_and_gradients_are_those_of_pyg(
     d, c = toy_graph.num_features, toy_graph.num_classes
     model = option("model", name)(**{"hidden": 8, "dropout": 0.0, **fields}).build(d, c)
     single = model.init(torch_rng("init", 0))
-    draws = torch_rng("weights", 0)
+    rng = torch_rng("weights", 0)
     params = {
-        name: (0.5 * torch.randn(3, *value.shape, generator=draws)).requires_grad_() for name, value in single.items()
+        name: (0.5 * torch.randn(3, *value.shape, generator=rng)).requires_grad_() for name, value in single.items()
     }
     view = model.view(Views(torch.device("cpu")), graph, rows)
     logits = model(params, view)
     assert logits.shape[:2] == view.mask.shape
     torch.testing.assert_close(model(params, view, first=model.first(params, view)), logits)
-    target = torch.randn(len(rows), c, generator=draws)
+    target = torch.randn(len(rows), c, generator=rng)
     flat = logits.flatten(0, 1)[view.slots]
     (flat * target).sum().backward()
     x = torch.from_numpy(toy_graph.features.toarray())

@@ -70,9 +70,9 @@ def test_every_neighbour_drawn_equally_often_is_full_sage(
     single = model.init(torch.Generator().manual_seed(0))
     params = {name: (t + 0.1 * torch.randn_like(t)).requires_grad_() for name, t in stack(single, 2).items()}
     each = ((np.arange(12) + 0.5) / 12).astype(np.float32)
-    draws = np.tile(np.concatenate([each, np.tile(each, 12)]), (len(rows), 1))
+    numbers = np.tile(np.concatenate([each, np.tile(each, 12)]), (len(rows), 1))
     full = model.view(Views(CPU), graph, rows)
-    some = Neighbours.of(graph, CPU).view(rows, draws, len(each))
+    some = Neighbours.of(graph, CPU).view(rows, numbers, len(each))
     for name in ("labels", "mask", "counts", "slots", "degree"):
         torch.testing.assert_close(getattr(some, name), getattr(full, name))
     results = []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from dataclasses import fields
 from pathlib import Path
 
@@ -53,5 +54,6 @@ def text() -> str:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__).parse_args()
     write_atomic(PAGE, text())
     print(f"Written to {PAGE}.")

@@ -31,12 +31,9 @@ def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
 
 **Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
 """
-    lines = [
-        [word.strip() for word in line.split("|")[1:-1]] for line in scoreboard.causes({"fedlog": text}).splitlines()
-    ]
-    assert lines[2:] == [
-        ["found", "FedLoG", "[A claim: `x`, K = 3](fedlog/FINDINGS.md#a-claim-x-k--3)", "9.0 to 1.5 points"],
-        ["ruled out", "FedLoG", "[A third](fedlog/FINDINGS.md#a-third)", "2.0 to 2.5 points"],
+    assert scoreboard.causes({"made": text}).splitlines() == [
+        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
+        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
     ]
     page = with_contents(text)
     assert (

@@ -69,13 +69,13 @@ def _place(table: str) -> tuple[str, int, str]:
 
 
 def causes(texts: Mapping[str, str]) -> str:
-    """Write a grid of the findings, by verdict and paper, that say by how much a cause moves the gap to print."""
-    found = [(paper, finding) for paper, text in texts.items() for finding in findings_of(text) if finding.worth]
-    lines = [
-        (finding.verdict, papers()[paper], f"[{finding.title}]({paper}/FINDINGS.md#{finding.anchor})", finding.worth)
-        for paper, finding in sorted(found, key=lambda pair: pair[1].verdict)
-    ]
-    return grid_text(["verdict", "paper", "cause", "gap to print"], lines, numbers_from=4) if lines else ""
+    """Write a line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
+    by_verdict: dict[str, list[str]] = {}
+    for paper, text in texts.items():
+        for finding in (each for each in findings_of(text) if each.worth):
+            link = f"[{finding.title}]({paper}/FINDINGS.md#{finding.anchor})"
+            by_verdict.setdefault(finding.verdict, []).append(f"{link}: {finding.worth}")
+    return "\n".join(f"- **{verdict}**: {'; '.join(by_verdict[verdict])}." for verdict in sorted(by_verdict))
 
 
 def machines(every: Mapping[str, PublishedPaper]) -> str:

@@ -48,7 +48,7 @@ def typed(text: str) -> list[str]:
 
 def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
     pages = findings.pages(RESULTS)
-    whole = {RESULTS / f"{name}.md" for name in ("README", "COLUMNS", "PICTURES")}
+    whole = {RESULTS / f"{name}.md" for name in ("README", "CAUSES", "COLUMNS", "PICTURES")}
     assert {*whole, *(path.with_name("FINDINGS.md") for path in TEMPLATES)} == set(pages)
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)}: run fgl-table publish"

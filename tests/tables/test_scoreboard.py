@@ -1,4 +1,4 @@
-"""The page of the scoreboard: which causes it lists, and on what it says that runs were made."""
+"""The page of causes, the list of findings, and on what the scoreboard says that runs were made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fgl_repro.tables import scoreboard
+from fgl_repro.tables import causes, scoreboard
 from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.published import PublishedPaper
 
@@ -31,10 +31,16 @@ def test_causes_are_listed_by_verdict_with_what_they_are_worth() -> None:
 
 **Verdict: ruled out.** **Gap to print: 2.0 to 2.5 points.**
 """
-    assert scoreboard.causes({"made": text}).splitlines() == [
-        "- **found**: [A claim: `x`, K = 3](made/FINDINGS.md#a-claim-x-k--3): 9.0 to 1.5 points.",
-        "- **ruled out**: [A third](made/FINDINGS.md#a-third): 2.0 to 2.5 points.",
+    first, second = [line.split(" | ") for line in causes.page({"fedpub": text}).splitlines()[-2:]]
+    assert [" ".join(word.split()).strip("| ") for word in first] == [
+        "found",
+        "FED-PUB",
+        "[A claim: `x`, K = 3](fedpub/FINDINGS.md#a-claim-x-k--3)",
+        "9.0 to 1.5 points",
     ]
+    assert "[A third](fedpub/FINDINGS.md#a-third)" in second[2]
+    assert "2.0 to 2.5 points" in second[3]
+    assert causes.counted({"fedpub": text, "fedlog": text}) == "2 found, 2 ruled out"
     page = with_contents(text)
     assert (
         page.replace(

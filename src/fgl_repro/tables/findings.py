@@ -30,7 +30,7 @@ finds of packed runs, ``way=ahead``, ``behind`` or ``not``; ``list=rows`` names 
 one called ``show``; ``rows`` keeps rows named so.
 
 A finding about a possible cause says what it is worth, ``**Gap to print: {gap ...} to {gap ...} points.**``: the mean
-absolute gap without it and with it. :mod:`fgl_repro.tables.scoreboard` lists these findings. Before the first
+absolute gap without it and with it. :mod:`fgl_repro.tables.causes` lists these findings. Before the first
 finding of a page stands a list of all (:mod:`fgl_repro.tables.contents`).
 """
 
@@ -49,7 +49,7 @@ from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.fl.metrics import METRICS, Metric
-from fgl_repro.tables import columns, compare, pictures, scoreboard
+from fgl_repro.tables import causes, columns, compare, pictures, scoreboard
 from fgl_repro.tables.agreement import COUNTED
 from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.entries import ACCURACY, spelled
@@ -300,7 +300,7 @@ def fill(text: str, published: PublishedPaper, where: str, inherited: Words, lin
 
 
 def pages(results: Path) -> dict[Path, str]:
-    """Write the text of the scoreboard, of every paper's findings, of columns and pictures, by file.
+    """Write the text of the scoreboard, of every paper's findings, of causes, columns and pictures, by file.
 
     What has no template has no page.
     """
@@ -317,6 +317,7 @@ def pages(results: Path) -> dict[Path, str]:
         text = template.read_text(encoding="utf-8")
         out[results / "README.md"] = head.format(template.name) + scoreboard.fill(text, every, found)
     if every:
+        out[results / "CAUSES.md"] = head.format("findings.md.in of every paper") + causes.page(found)
         out[results / "COLUMNS.md"] = head.format("tables/columns.py") + columns.page(results)
         out[results / "PICTURES.md"] = head.format("tables/pictures.py") + pictures.page(results)
     return out

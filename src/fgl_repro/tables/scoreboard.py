@@ -9,8 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from fgl_repro.tables import compare
-from fgl_repro.tables.contents import findings_of
+from fgl_repro.tables import causes, compare
 from fgl_repro.tables.load import load, papers
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.published import PublishedPaper, Words
@@ -23,7 +22,7 @@ def fill(text: str, every: Mapping[str, PublishedPaper], found: Mapping[str, str
         every: What is published, by paper.
         found: The text of each paper's findings.
     """
-    words = {"scoreboard": board(every), "machines": machines(every), "causes": causes(found)}
+    words = {"scoreboard": board(every), "machines": machines(every), "causes": causes.counted(found)}
     for word, made in words.items():
         text = text.replace(f"{{{word}}}", made)
     return text
@@ -66,16 +65,6 @@ def _place(table: str) -> tuple[str, int, str]:
     """Give the key by which numbers of tables are sorted: 2 before 10, and D2 behind both."""
     letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
     return letter, int(number or 0), rest
-
-
-def causes(texts: Mapping[str, str]) -> str:
-    """Write a line for each verdict: the findings, by paper, that say by how much a cause moves the gap to print."""
-    by_verdict: dict[str, list[str]] = {}
-    for paper, text in texts.items():
-        for finding in (each for each in findings_of(text) if each.worth):
-            link = f"[{finding.title}]({paper}/FINDINGS.md#{finding.anchor})"
-            by_verdict.setdefault(finding.verdict, []).append(f"{link}: {finding.worth}")
-    return "\n".join(f"- **{verdict}**: {'; '.join(by_verdict[verdict])}." for verdict in sorted(by_verdict))
 
 
 def machines(every: Mapping[str, PublishedPaper]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fgl_repro.runs.progress import Watched
 from fgl_repro.tables import compare, findings, scoreboard
+from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
@@ -55,8 +56,8 @@ def _front(site: Site, sources: Sources) -> None:
 
 
 def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
-    """Write the pages about the files of all papers."""
-    found = {"Pictures": results / "PICTURES.md", "Columns": results / "COLUMNS.md"}
+    """Write the pages about all papers."""
+    found = {name: results / f"{name.upper()}.md" for name in ("Causes", "Pictures", "Columns")}
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.exists()}
     # links in HTML are not MkDocs' to follow
     return [{name: site.page(found[name].name, text.replace('.md"', '.html"'))} for name, text in texts.items()]
@@ -117,7 +118,7 @@ def _findings(folder: Path, paper: str) -> str:
     """Write a paper's findings, whose numbers lead to the cells and runs that they are of."""
     published = PublishedPaper(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
-    return _mirrored(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked))
+    return _mirrored(with_contents(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked)))
 
 
 def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:

@@ -120,6 +120,18 @@ def test_growth_of_bytes_summed_over_phases(store: RecordStore, tmp_path: Path) 
     assert {path.suffix for path in artifact.write(made, tmp_path)} == {".csv", ".md", ".png", ".svg"}
 
 
+def test_a_line_breaks_where_nothing_ran(store: RecordStore) -> None:
+    spec = grown(store, "26", bytes=lambda n, k, d: {"rounds": {"up": {"x": n * k * d}, "down": {"x": n}}}).spec
+    (lost,) = (record for record in store.all() if record.config["dataset"]["nodes"] == 5000)
+    store.path(lost.key).unlink()
+    draw = artifact.make(spec, "opfgl_costs", RecordStore(store.folder)).content.draw
+    assert draw is not None
+    draw(figure := Figure())
+    line = figure.axes[0].lines[0]
+    known = dict(zip(line.get_xdata(), np.isfinite(np.asarray(line.get_ydata())), strict=True))
+    assert known == {2500: True, 5000: False, 10000: True, 20000: True}
+
+
 def test_seconds_of_clients_and_server_are_told_apart(store: RecordStore) -> None:
     made = grown(store, "27", seconds=lambda n, k, d: {"train": 9.0, "total": 9.5, "server": 2.0})
     assert {row["quantity"]: float(row["value"]) for row in made.content.rows} == {"clients": 7.0, "server": 2.0}

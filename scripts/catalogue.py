@@ -28,6 +28,7 @@ settings mean. Where paper and released code differ, `method.variant` says which
 MODELS = """## Models
 
 `model=auto` is the network of the method's own paper. `fgl-train model=gat --help` lists a model's settings.
+`sage_halves_sampled` is `sage_halves` with neighbours drawn in tests, too, as in FedSage's released code.
 """
 
 

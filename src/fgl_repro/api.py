@@ -234,14 +234,14 @@ def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bo
 
 
 def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Check overrides, which in Python are no words of a command line."""
+    """Check overrides, which in Python are no words of a command line; NumPy's become Python's own."""
     if overrides is None:
         return {}
     if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):
         raise UserError(f'overrides={overrides!r:.80}: give dotted keys and values, as in {{"protocol.lr": 0.01}}.')
     if "paths.records" in overrides:
         raise UserError("overrides cannot move the records: give records=FOLDER.")
-    return overrides
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in overrides.items()}
 
 
 def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: str, folders: RunFolders) -> Config:

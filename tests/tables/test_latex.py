@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,34 @@ def test_best_second_best_and_star(tmp_path: Path) -> None:
     assert r"\underline{70.00} {\scriptsize $\pm$ 1.58}" in lines["FedAvg"]
     assert "& 50.00 {" in lines["Local"]
     assert r"{\scriptsize 84.16 $\pm$ 0.44}" in text
-    assert "paired t-test over splits (two-sided, false discovery rate 5\\% over the 2 columns tested)" in text
+    assert (
+        "paired t-test over splits (two-sided, false discovery rate 5\\% over the 2 columns tested of the whole" in text
+    )
     assert "over 5 splits and seeds, best validation round, protocol fedlog\\_splits." in text
+
+
+def test_which_columns_are_asked_for_moves_no_star(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog_splits").narrow(methods=METHODS)
+    part = spec.narrow(["cora"], [3])
+    made_up(tmp_path, spec, "fedlog_splits", {"fedavg": 0.7, "fedpub": 0.7})
+    archive = made_up(tmp_path, part, "fedlog_splits", {"fedavg": 0.7, "fedpub": 0.7011})
+    alone = latex.text(replace(part, whole=None), "fedlog_splits", archive)
+    assert r"\textbf{70.12}$^{*}$" in alone, "by itself it has a star"
+    assert "the one column tested)" in alone
+    text = latex.text(part, "fedlog_splits", archive)
+    assert r"\textbf{70.12} {" in text
+    assert r"\textbf{70.12} {" in latex.text(spec, "fedlog_splits", archive)
+    assert f"over the {len(spec.places)} columns tested of the whole table)" in text
+
+
+def test_caption_and_label_say_which_part_it_is(tmp_path: Path) -> None:
+    spec = load("fedlog/1").under("fedlog").narrow(["cora"], [5], METHODS)
+    text = latex.text(spec, "fedlog", Archive(RecordStore(tmp_path), {}))
+    assert r"\caption{FedLoG, Table 1: Seen graph accuracy. 5 clients. Accuracy in percent, mean" in text
+    assert r"\label{tab:fedlog-1-seen-graph-fedlog-cora-5}" in text
+    both = latex.text(load("opfgl/1").under("opfgl"), "opfgl", Archive(RecordStore(tmp_path), {}))
+    assert "Accuracy in percent" in both.partition("Macro-F1 in percent")[0]
+    assert "Macro-F1 in percent" in both
 
 
 def test_few_runs_give_no_star_and_say_how_many(tmp_path: Path) -> None:

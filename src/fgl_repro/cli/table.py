@@ -21,7 +21,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.sweep import run_all
 from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
-from fgl_repro.tables.request import NARROWED, Request
+from fgl_repro.tables.request import NARROWED, Request, row_id
 from fgl_repro.tables.results import duration
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
         examples = ("cora,citeseer", "3,5", "local,fedpub", "0,1")
         for axis, example in zip(NARROWED, examples, strict=True):
-            of = _row_id if axis == "methods" else int if example[0].isdigit() else str
+            of = row_id if axis == "methods" else int if example[0].isdigit() else str
             sub.add_argument(f"--{axis}", type=_listed(of), default=[], metavar=example, help=f"only these {axis}")
         sub.add_argument("--protocol", metavar="NAME", help="default: the table's first")
         return sub
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
     test = add_table("test", _test, help)
     help = "which (default: the one you add, or the paper's own)"
-    test.add_argument("--row", type=_row_id, default="", metavar="fedpub-paper", help=help)
+    test.add_argument("--row", type=row_id, default="", metavar="fedpub-paper", help=help)
     missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
     help = "write table, comparison and figure from records and print the summary; of a part only print it"
     compare = add_table("compare", _compare, help, whole)
@@ -143,11 +143,6 @@ def _parser() -> argparse.ArgumentParser:
     repeat = add("rerun", _rerun, "repeat a recorded or published run and say whether the result is identical")
     repeat.add_argument("key", metavar="KEY", help="beginning of a record's key")
     return parser
-
-
-def _row_id(word: str) -> str:
-    """Write ``fedpub-paper``, as tables call a method's variant, also for ``fedpub:paper``."""
-    return word.replace(":", "-")
 
 
 def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:

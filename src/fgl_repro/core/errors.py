@@ -50,8 +50,9 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, UserError):
         return text if text.endswith("...") else text.rstrip(".") + "."
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return f"{where}{error.strerror}: name a place that can be read and written, or make room."
+        if error.filename is None:  # a library wrote
+            return f"{error.strerror}: make room here, in paths.outputs, FGL_CACHE or the folder of temporary files."
+        return f"{error.filename}: {error.strerror}: name a place that can be read and written, or make room."
     return " ".join([f"{type(error).__name__}: {text}", *getattr(error, "__notes__", ())])
 
 

@@ -56,7 +56,8 @@ ROUNDING = 1e-5
 """By how much a mean in a record may differ from that of the clients beside it."""
 
 METRICS: Mapping[str, Metric] = {
-    **{name: Metric(name, name) for name in ("accuracy", "pooled", "clients_mean", "macro", "f1")},
+    **{name: Metric(name, name) for name in ("accuracy", "pooled", "clients_mean", "macro")},
+    "f1": Metric("f1", "macro-F1"),
     "mae": Metric("accuracy", "mean absolute error", error=True),
     "auc": Metric("accuracy", "area under the ROC curve"),
 }

@@ -1,15 +1,16 @@
 """A grid of accuracies in LaTeX: ``booktabs``, best and second best marked, stars where a test tells them apart.
 
 The best mean of a column gets a star if a paired t-test over the runs that it shares with the second best says that it
-is better, at a false discovery rate of 5 % over all columns. That a test picks the two by the runs that it is made on
-makes it too sure rather than too timid; the note below the table says so.
+is better, at a false discovery rate of 5 % over all columns, those of the whole table where a part is asked for. That
+a test picks the two by the runs that it is made on makes it too sure rather than too timid; the note below the table
+says so.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pandas as pd
@@ -68,7 +69,8 @@ def text(spec: TableSpec, protocol: str, source: RunSource, *, printed: bool = F
     if spec.kind != ACCURACY:
         raise UserError(f"{spec.name} is no grid of accuracies, which LaTeX is made of: see 'fgl-table show'.")
     table = results.fill(spec, protocol, source)
-    marks = marked(table, source)
+    every = replace(spec.whole, rows=spec.rows) if spec.whole else spec  # which columns are asked for moves no star
+    marks = marked(results.fill(every, protocol, source), source)
     notes = _notes(table, marks, printed)
     blocks = [_block(table, marks, title, columns, notes, printed) for title, columns in _blocks(spec)]
     return "\n\n".join([NEEDS, *blocks])
@@ -133,13 +135,15 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
         if printed and any(theirs):
             lines.append(" & ".join([r"\quad\scriptsize in print", *theirs]) + r" \\")
     lines.append("\\bottomrule")
-    named = re.sub(r"[^a-z0-9]+", "-", f"{spec.name} {title}".lower()).strip("-")
+    part = [*spec.datasets, *map(str, spec.clients)] if spec.whole else []
+    named = re.sub(r"[^a-z0-9]+", "-", " ".join([spec.name, title, table.protocol, *part]).lower()).strip("-")
     caption = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
+    only = "" if len(spec.clients) > 1 or len((spec.whole or spec).clients) == 1 else f" {spec.clients[0]} clients."
     return "\n".join(
         [
             r"\begin{table*}[t]",
             r"\centering",
-            f"\\caption{{{escaped(caption)} {_caption(table)}}}",
+            f"\\caption{{{escaped(caption + only)} {_caption(table, [column.panel for column in columns])}}}",
             f"\\label{{tab:{named}}}",
             r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
             f"\\begin{{tabular}}{{l{'c' * len(columns)}}}",
@@ -174,10 +178,10 @@ def _paper(table: Grid, cell: Cell) -> str:
     return f"{{\\scriptsize {escaped(text)}}}" if text else ""
 
 
-def _caption(table: Grid) -> str:
-    """Say what the numbers are."""
+def _caption(table: Grid, panels: Sequence[Panel]) -> str:
+    """Say what the numbers of these panels are."""
     spec, repeated = table.spec, "splits and seeds" if table.redraw else "seeds"
-    caption = f"{spec.measure}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {repeated}"
+    caption = f"{spec.measure_of(panels)}, mean and std (ddof {table.ddof}) over {len(spec.seeds)} {repeated}"
     caption = f"{caption[0].upper()}{caption[1:]}, {table.round_name(table.selection)}, protocol {table.protocol}."
     return f"{escaped(caption)} \\textbf{{Best}}, \\underline{{second best}}."
 
@@ -186,13 +190,16 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     """Say which test was made, and what a reader must know."""
     spec, repeated = table.spec, "splits" if table.redraw else "seeds"
     if marks.tested:
+        tested = "the one column tested" if marks.tested == 1 else f"the {marks.tested} columns tested"
+        tested += " of the whole table" if spec.whole else ""
         stars = (
             f"*: better than the second best by a paired t-test over {repeated} (two-sided, false discovery rate "
-            f"{LEVEL:.0%} over the {marks.tested} columns tested). Best and second best are picked by the same runs, "
+            f"{LEVEL:.0%} over {tested}). Best and second best are picked by the same runs, "
             "which makes the test too sure."
         )
         left = marks.several - marks.tested
-        stars += f" {left} columns have too few runs that both share, a tie, or one gap throughout." if left else ""
+        others = "One column has" if left == 1 else f"{left} columns have"
+        stars += f" {others} too few runs that both share, a tie, or one gap throughout." if left else ""
     else:
         shared = f"{ENOUGH} {repeated} that the best and the second best share"
         stars = f"No stars: a paired test wants {shared}, and gaps that vary."

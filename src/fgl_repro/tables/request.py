@@ -33,6 +33,11 @@ class Request:
         return replace(self.part, rows=rows) if rows else self.part
 
 
+def row_id(word: str) -> str:
+    """Write ``fedpub-paper``, as tables call a method's variant, also for ``fedpub:paper``."""
+    return word.replace(":", "-")
+
+
 def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[Any]]) -> Request:
     """Narrow a table to what ``kept`` (a list for each of ``NARROWED``, empty: all) names; rows added are in it.
 
@@ -46,5 +51,5 @@ def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
     whole = spec.under(protocol)
-    methods = [*kept["methods"], *whole.added_rows] if kept["methods"] else []
+    methods = [*map(row_id, kept["methods"]), *whole.added_rows] if kept["methods"] else []
     return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)

@@ -7,7 +7,7 @@ the entries of ``conf/table``, as are those of :mod:`fgl_repro.tables.entries`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -101,10 +101,16 @@ class TableSpec(Entries):
 
     @property
     def measure(self) -> str:
-        """What its numbers are, and how they are told: ``accuracy in percent``."""
-        kind = METRICS[self.metric]
-        how = "less is better" if kind.error else "in percent" if self.format == "percent" else "in fractions"
-        return f"{kind.title}, {how}" if kind.error else f"{kind.title} {how}"
+        """What its numbers are, and how they are told: ``accuracy and macro-F1 in percent``."""
+        return self.measure_of(self.panels)
+
+    def measure_of(self, panels: Iterable[Panel]) -> str:
+        """Say what the numbers of ``panels`` are, and how they are told."""
+        kinds = list(dict.fromkeys(map(self.metric_of, panels))) or [METRICS[self.metric]]
+        shares = " and ".join(kind.title for kind in kinds if not kind.error)
+        errors = " and ".join(kind.title for kind in kinds if kind.error)
+        told = "in percent" if self.format == "percent" else "in fractions"
+        return "; ".join([f"{shares} {told}"] * bool(shares) + [f"{errors}, less is better"] * bool(errors))
 
     @property
     def unit(self) -> str:

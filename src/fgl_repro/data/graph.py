@@ -58,6 +58,11 @@ class Graph:
         return counts | {"features": self.num_features, "classes": self.num_classes}
 
     @cached_property
+    def degree(self) -> np.ndarray:
+        """Neighbours of each node, int32 ``[N]``."""
+        return np.diff(self.adjacency.indptr)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the arrays, independent of the file they came from."""
         parts = (

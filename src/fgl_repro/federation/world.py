@@ -79,6 +79,11 @@ class UnionGraph:
         return labels
 
     @cached_property
+    def degree(self) -> np.ndarray:
+        """Neighbours of each union node, int32 ``[N]``."""
+        return np.diff(self.adjacency.indptr)
+
+    @cached_property
     def class_counts(self) -> np.ndarray:
         """Nodes of each class at each client, int64 ``[K, C]``."""
         return self.counts(np.arange(self.num_nodes))

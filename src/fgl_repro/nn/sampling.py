@@ -42,7 +42,7 @@ class Neighbours:
         rows = graph.base.features[graph.node]
         made = np.empty((0, rows.shape[1]), dtype=np.float32) if more is None else more
         self.features: Tensor | SparseOp
-        if rows.nnz + made.size < views_of.SPARSE_BELOW * self.absent * rows.shape[1]:
+        if views_of.few(rows.nnz + made.size, self.absent, rows.shape[1]):
             rows = sp.csr_matrix(sp.vstack([rows, sp.csr_matrix(made)], format="csr"))
             self.features = SparseOp.of(views_of.by_client(rows, owner, graph.num_clients), device)
         else:

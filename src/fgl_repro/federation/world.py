@@ -84,7 +84,7 @@ class UnionGraph:
         return np.diff(self.adjacency.indptr)
 
     @cached_property
-    def class_counts(self) -> np.ndarray:
+    def nodes_by_class(self) -> np.ndarray:
         """Nodes of each class at each client, int64 ``[K, C]``."""
         return self.counts(np.arange(self.num_nodes))
 

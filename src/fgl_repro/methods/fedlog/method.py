@@ -196,7 +196,7 @@ class FedLoG(Method[State]):
         """Report the clients' class shares r ``[K, C]``: the release counts training nodes, the paper all nodes."""
         rates = clients.prior
         if self.as_paper:
-            counts = torch.from_numpy(clients.world.graph.class_counts).float()
+            counts = torch.from_numpy(clients.world.graph.nodes_by_class).float()
             rates = (counts / counts.sum(1, keepdim=True)).to(rates.device)
         return disturbed(rates, self.noise, self.permute, torch_rng("rates", clients.seed))
 

@@ -215,4 +215,4 @@ class FedPub(Method[State]):
         with torch.no_grad():
             similar = cosine(self.compared(state, self.upload(clients, state))).cpu().numpy()
         cut = float(np.mean(torch.stack(state.cut).tolist())) if self.masks else None
-        return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.class_counts)}
+        return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.nodes_by_class)}

@@ -272,7 +272,7 @@ def _missing(args: argparse.Namespace) -> int:
                 configs[key] = config
     costs, left = archive.costs, []
     for config in configs.values():
-        chosen = tuning.choose(config, archive)
+        chosen = tuning.chosen_config(config, archive)
         if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
             print(request.command_of(config, args.records))
             left.append(science(chosen or config))

@@ -85,7 +85,7 @@ def draw(
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
         drawn[at, number] = [
-            charts.gap(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
+            charts.no_point(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
         ]
     heights = [mean for points in drawn.values() for _, mean, _ in points if not math.isnan(mean)]
     whole = not kind.error and charts.far_apart(heights)

@@ -18,7 +18,7 @@ from fgl_repro.tables import load as loading
 from fgl_repro.tables import needs, reference
 from fgl_repro.tables import results as tables
 from fgl_repro.tables.added import with_rows
-from fgl_repro.tables.artifact import make, place
+from fgl_repro.tables.artifact import folder_of, make
 from fgl_repro.tables.entries import ACCURACY, Cell, Row
 from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import TableSpec
@@ -290,7 +290,7 @@ def test_a_method_added_to_a_sweep_is_swept() -> None:
     assert wider.added_rows == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
     assert [row.id for row in wider.rows][-6:] == list(wider.added_rows)
     assert wider.rows[-1].overrides == {"protocol.lr": 0.3}
-    assert place(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
+    assert folder_of(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
     with pytest.raises(UserError, match="has a row local already"):
         with_rows(wider, ["local"])
 

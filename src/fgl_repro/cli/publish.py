@@ -65,16 +65,16 @@ def _write_pages(args: argparse.Namespace, paper: str, specs: list[TableSpec], w
     names = {spec.name for spec in specs}
     _refuse_blanks(args, made)
     for item in (item for item in made if item.spec.name in names and item.has_numbers):
-        artifact.write(item, args.results / item.place)
+        artifact.write(item, args.results / item.folder)
     print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
 
 
 def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) -> None:
     """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
     for item in made:
-        count = artifact.blanked(item, args.results / item.place)
+        count = artifact.blanked(item, args.results / item.folder)
         if count:
-            path = args.results / item.place / f"{item.spec.stem}.csv"
+            path = args.results / item.folder / f"{item.spec.stem}.csv"
             raise UserError(
                 f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
                 "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "

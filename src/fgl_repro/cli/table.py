@@ -204,7 +204,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     written = []
     for wanted in _watched(requests):
         whole = artifact.make(wanted.spec, wanted.protocol, archive)
-        written = artifact.write(whole, args.out / whole.place)
+        written = artifact.write(whole, args.out / whole.folder)
         if len(requests) == 1:
             print(whole.screen if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive).screen)
         else:
@@ -299,7 +299,7 @@ def _compare(args: argparse.Namespace) -> int:
         made = artifact.make(wanted.part, wanted.protocol, archive)
         where_written = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
-            where_written = _files(artifact.write(made, args.out / made.place))
+            where_written = _files(artifact.write(made, args.out / made.folder))
         text = made.content.body if made.content.grid else made.page
         if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
             cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")

@@ -121,7 +121,7 @@ def test_ranks_give_the_first_place_to_the_lowest(archive: Archive) -> None:
     assert found is not None
     labels = {row.id: row.label for row in wide.rows}
     assert found.mean.to_dict() == {labels[name]: number for number, name in enumerate(LEVELS, 1)}
-    assert ranks.printed(wide, wide.panels[0], found)["FedVN (release)"] == 1.0
+    assert ranks.printed_ranks(wide, wide.panels[0], found)["FedVN (release)"] == 1.0
     page = artifact.make(wide, "fedvn", archive).page
     assert "errors, of which the least is best, at the best test round †" in page
 

@@ -63,7 +63,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     parts, drawn = [], []
     for panel in spec.panels:
         found = ranked(accuracies(spec, panel, protocol, source), len(spec.seeds))
-        paper = {} if found is None else printed(spec, panel, found)
+        paper = {} if found is None else printed_ranks(spec, panel, found)
         lines = [
             _line(spec, protocol, panel, row, found) | {"paper_rank": decimal(paper.get(row.label), 3)}
             for row in spec.rows
@@ -109,7 +109,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     return Ranks(by_split.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs)
 
 
-def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
+def printed_ranks(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
     """Rank the printed numbers over the same columns (without blanks and misprints), by row's label."""
     labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.metric_of(panel).merit
     ranks = []

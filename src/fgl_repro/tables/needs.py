@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgl_repro.config import Config, key_of, keys_of, override, read
+from fgl_repro.config import Config, compose_ahead, key_of, keys_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import RunSource
@@ -20,7 +20,7 @@ def compose(spec: TableSpec, protocol: str) -> None:
         "model": [spec.model, *(row.model for row in spec.rows), *(panel.model for panel in spec.panels)],
         "method": [row.method for row in spec.rows],
     }
-    read((group, name) for group, names in named.items() for name in names if name)
+    compose_ahead((group, name) for group, names in named.items() for name in names if name)
 
 
 def firsts(spec: TableSpec, protocol: str) -> list[Config]:

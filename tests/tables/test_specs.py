@@ -15,8 +15,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
-from fgl_repro.tables import needs, reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import needs, reference, results
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.artifact import folder_of, make
 from fgl_repro.tables.entries import ACCURACY, Cell, Row
@@ -334,7 +333,7 @@ def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path
     spec = parse(written(tmp_path, ABSENT))
     nothing = RecordStore(tmp_path / "records")
     assert {run.dataset.name for run in needs.runs(spec, "fedlog")} == {"cora"}
-    filled = tables.fill(spec, "fedlog", nothing)
+    filled = results.fill(spec, "fedlog", nothing)
     assert {cell.dataset: found.status for cell, found in filled.results.items()} == {
         "cora": "not run",
         "arxiv": "no data",
@@ -364,7 +363,7 @@ panels:
 def test_a_row_of_one_model_has_no_runs_in_the_panels_of_others(tmp_path: Path) -> None:
     spec = parse(written(tmp_path, MODELS))
     assert [run.model.name for run in needs.runs(spec, "fedlog")] == ["graphsage", "sage", "gat"]
-    filled = tables.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
+    filled = results.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
     assert {(cell.row.method, cell.panel.name): found.status for cell, found in filled.results.items()} == {
         ("local", "1a"): "not run",
         ("local", "1b"): "not run",

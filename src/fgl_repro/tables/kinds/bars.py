@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
@@ -31,13 +31,13 @@ Series = tuple[str, list[tuple[Panel, Row]]]
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill the grid of accuracies and draw it, a series a variant."""
-    table = tables.fill(spec, protocol, source)
+    table = results.fill(spec, protocol, source)
     series = [(row.label, [(panel, row) for panel in spec.panels]) for row in spec.rows]
     across = [panel.title for panel in spec.panels]
     return Content(
         accuracy.long_rows(table),
         body(table),
-        *tables.tally(table),
+        *results.tally(table),
         draw=lambda figure: draw(figure, table, charts.dots, series, across, spread=SPREAD),
     )
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import printed_pairs, reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import printed_pairs, reference, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
@@ -50,7 +49,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 
     def line(cell: Cell) -> CellLines:
         records = common.recorded(spec, cell, protocol, source)
-        selection = tables.printed_round(spec, protocol)
+        selection = results.printed_round(spec, protocol)
         texts: list[object] = [cell.row.name]
         rows = []
         for metric, fact in metrics.items():
@@ -72,7 +71,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:
     """Compute mean and std of one fact in the printed unit; None where no record has it."""
     if fact == ACCURACY:
-        found = [tables.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
+        found = [results.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
     else:
         found = [record.fact(fact) for record in records]
     return common.stat([unit * value for value in found if value is not None])

@@ -17,8 +17,7 @@ import pandas as pd
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import reference, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
@@ -86,7 +85,7 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: RunSource) 
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
-            value = tables.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_name(panel))
+            value = results.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_name(panel))
             merit = None if value is None else spec.metric_of(panel).merit(value)
             found.append((row.label, place(dataset, clients), record.config["seed"], merit))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()

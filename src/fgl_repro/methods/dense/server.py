@@ -25,7 +25,7 @@ MOMENTUM = 0.9
 """Of the student's SGD."""
 
 
-class Pooling(DistillingServer):
+class DenseServer(DistillingServer):
     """Attributes:
     pool: Graphs so far and what the teachers say of each.
     weights: Of the teachers in the ensemble, float ``[K]``.

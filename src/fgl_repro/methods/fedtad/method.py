@@ -92,7 +92,7 @@ class FedTAD(DistilledOnGenerated[State]):
         walks = self.variant == "release"
         topology = reliability.visited(graph, clients.seed) if walks else reliability.return_probabilities(graph)
         found = torch.from_numpy(reliability.reliability(clients.world, topology)).to(clients.device)
-        return State(Reliability(found), server.TopologyAware(self, clients, class_shares(found)))
+        return State(Reliability(found), server.FedTADServer(self, clients, class_shares(found)))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield Phase.once("reliability", Turn(up=state.sent))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fgl_repro.methods.ghost.method import Ghost
 
 
-class Integration:
+class GhostServer:
     """What the server does; a turn of the phase is a client.
 
     Weights theta_q after graph q, whose importances were I_q, are not stored: the retention

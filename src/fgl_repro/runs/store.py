@@ -270,7 +270,6 @@ class Archive:
         lenient: Set damaged files aside instead of refusing.
         took: Science and seconds of the packed runs, where that is to be had without reading each.
         diverged: Notes of published runs that diverged, by key.
-
     """
 
     def __init__(

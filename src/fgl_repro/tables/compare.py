@@ -71,6 +71,7 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
     halves = [line[f"{line['printed_selection']}_half"] for line in once if at[id(line)] == REPRODUCED]
+    # "all" keeps the place that HEADS gives it; it is filled below
     out |= {"all": "", "closely": sum(float(half) <= POINTS for half in halves)}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fgl_repro.nn.models.model import Params
 
 MOMENTUM = 0.9
-"""Of the student's SGD."""
+"""Momentum of the student's SGD."""
 
 
 class DenseServer(DistillingServer):

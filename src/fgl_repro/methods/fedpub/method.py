@@ -69,11 +69,15 @@ else:
 
 @dataclass
 class Download(Weights):
+    """The mixed weights ``[K, ...]`` and, in the release, the mixed masks of the same shapes."""
+
     masks: Params | None
 
 
 @dataclass
 class Upload(Download):
+    """Clients' weights, masks (release) and the embedding ``[K, D]`` by which they are compared, where one is sent."""
+
     embedding: Tensor | None
 
 

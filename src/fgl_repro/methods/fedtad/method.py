@@ -50,7 +50,7 @@ reliability, server = (lazy(f"fgl_repro.methods.fedtad.{name}") for name in ("re
 
 @dataclass
 class Reliability(Message):
-    """Of each class at each client, ``[K, C]``."""
+    """The reliability of each class at each client, ``[K, C]``."""
 
     reliability: Tensor
 

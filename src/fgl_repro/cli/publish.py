@@ -100,7 +100,7 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     if old:
         print(_outdated(old, args.replace), file=sys.stderr)
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
-    kept = {key: store.curves(key) for key in done if key in drawn or store.enough(key, "all")}
+    kept = {key: store.curves(key) for key in done if key in drawn or store.is_done(key, "all")}
     # Former curves go before the records and new ones come after, so that a kill leaves no run with another one's.
     if former := gone | {run.key for run in again if args.replace}:
         curves.pack({}, rounds, former)

@@ -219,7 +219,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
     left = [
         config
         for config in configs
-        if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
+        if args.fresh or own.path(key := key_of(config)).exists() or not known.is_done(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
         place = folders.packed(paper)[0] if paper in folders.papers else folders.results

@@ -273,7 +273,7 @@ def _missing(args: argparse.Namespace) -> int:
     costs, left = archive.costs, []
     for config in configs.values():
         chosen = tuning.chosen_config(config, archive)
-        if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
+        if chosen is None or not archive.is_done(key := key_of(chosen), config.runtime.curves):
             print(request.command_of(config, args.records))
             left.append(science(chosen or config))
         elif (record := archive.load(key)) is not None and not record.on_gpu:

@@ -38,7 +38,7 @@ def obtain(
         UserError: It failed.
     """
     key = key_of(config)
-    found = None if is_missing(config, store) else store.whole(key)
+    found = None if is_missing(config, store) else store.load_if_whole(key)
     if found is not None:
         return found, False
     wandb_mode = config.logger.mode if live else "disabled"

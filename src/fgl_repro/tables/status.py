@@ -46,7 +46,7 @@ class Plan:
     def line(self, archive: Archive) -> list[str]:
         """Tell name, protocol, title, and how many of its runs are recorded, or known to diverge."""
         needed = self.needed(archive)
-        done = sum(archive.enough(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
+        done = sum(archive.is_done(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
         return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]
 
 

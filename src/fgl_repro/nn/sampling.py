@@ -57,20 +57,20 @@ class Neighbours:
         """Take the neighbours from a union graph as it is."""
         return Neighbours(graph, graph.adjacency, graph.owner, device)
 
-    def view(self, rows: np.ndarray, numbers: np.ndarray, fan: int) -> SageView:
+    def view(self, rows: np.ndarray, uniform: np.ndarray, fan: int) -> SageView:
         """Build a batch.
 
         Args:
             rows: Its union nodes, ascending.
-            numbers: Of U[0, 1), ``[R, f + f f]``; they choose the neighbours of each row, and of each of these.
+            uniform: Of U[0, 1), ``[R, f + f f]``; they choose the neighbours of each row, and of each of these.
             fan: Neighbours f that are drawn of each.
         """
         outer = Padded.of(rows, self.graph)
         nodes = np.full((outer.clients, outer.width), self.absent)
         nodes.reshape(-1)[outer.slot] = rows
-        uniform = outer.scatter(numbers)
-        first = self.drawn(nodes, uniform[..., :fan])
-        second = self.drawn(first, uniform[..., fan:].reshape(*first.shape, fan))
+        padded = outer.scatter(uniform)
+        first = self.drawn(nodes, padded[..., :fan])
+        second = self.drawn(first, padded[..., fan:].reshape(*first.shape, fan))
         own = np.concatenate([nodes, first.reshape(outer.clients, -1)], axis=1)
         around = np.concatenate([first, second.reshape(outer.clients, -1, fan)], axis=1)
         inner = outer.width * (1 + fan)

@@ -188,7 +188,7 @@ def _files(folder: Path, spec: TableSpec, chart: str) -> str:
 
 
 def _all_runs() -> str:
-    what = (
+    intro = (
         "Every run that is packed with the results; a click shows its record, curves and the command that repeats it."
     )
-    return f'{WIDE}# Runs\n\n{what}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'
+    return f'{WIDE}# Runs\n\n{intro}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'

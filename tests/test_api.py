@@ -260,7 +260,7 @@ def test_a_run_of_a_former_text_is_warned_of(made_up: None, monkeypatch: pytest.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fgl_repro.run(**PLACE)
-    monkeypatch.setattr("fgl_repro.runs.provenance.text_of", lambda config: "edited")
+    monkeypatch.setattr("fgl_repro.runs.provenance.options_digest", lambda config: "edited")
     with pytest.warns(UserWarning, match="files of its options have changed since it was recorded: overrides="):
         fgl_repro.run(**PLACE)
 

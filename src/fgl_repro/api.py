@@ -262,8 +262,8 @@ def _options(choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:
 def _found(config: Config, folders: RunFolders, options: str) -> Run | None:
     """Look up what was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
     archive = folders.done
-    chosen = tuning.choose(config, archive)
-    if chosen is None or not archive.enough(key := key_of(chosen), chosen.runtime.curves):
+    chosen = tuning.chosen_config(config, archive)
+    if chosen is None or not archive.is_done(key := key_of(chosen), chosen.runtime.curves):
         return None
     record = archive.load(key)
     assert record is not None

@@ -83,7 +83,7 @@ def test_runs_of_a_former_text_are_said(
     assert cli.main(["run", "fedlog/1", *corner]) == 0
     assert cli.main(["run", "fedlog/1", "--add", "fedgta", *corner]) == 0
     assert "files of their options" not in capsys.readouterr().err
-    monkeypatch.setattr("fgl_repro.runs.provenance.text_of", lambda config: "edited")
+    monkeypatch.setattr("fgl_repro.runs.provenance.options_digest", lambda config: "edited")
     assert cli.main(["show", "fedlog/1", *corner]) == 0
     assert capsys.readouterr().err == "", "a paper's own rows may rest on files that were edited without any effect"
     for command in ("show", "run"):

@@ -360,7 +360,7 @@ def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different
     tuned = [spec for spec in map(load, names()) if protocol in spec.protocols]
     every = {(cell.row.method, cell.dataset): (cell, spec) for spec in tuned for cell in spec.cells()}
     for cell, table in every.values():
-        found = tuning.candidates(table.config(cell, protocol, 2))
+        found = tuning.candidate_configs(table.config(cell, protocol, 2))
         assert {c.seed for c in found} == {seed}
         keys.append([key_of(c) for c in found])
     assert len({len(k) for k in keys}) == 1

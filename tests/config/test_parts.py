@@ -38,7 +38,7 @@ def test_nothing_of_ours_has_to_be_composed_for_each_combination(monkeypatch: py
         raise AssertionError("OmegaConf has resolved a whole configuration")
 
     monkeypatch.setattr(OmegaConf, "resolve", resolve)
-    compose.read((group, name) for group in GROUPS for name in options(group))
+    compose.compose_ahead((group, name) for group in GROUPS for name in options(group))
     for group in GROUPS:
         for name in options(group):
             assert compose.unchecked(None, **{group: name}).seed == 0
@@ -50,7 +50,7 @@ def test_together_options_say_what_omegaconf_resolves(monkeypatch: pytest.Monkey
     clients = {"cora": 5, "photo": None}
 
     def configs() -> list[Config]:
-        compose.read((group, name) for group, names in asked.items() for name in names)
+        compose.compose_ahead((group, name) for group, names in asked.items() for name in names)
         return [compose.unchecked(clients[choices["dataset"]], **choices) for choices in several]
 
     together = configs()
@@ -81,9 +81,9 @@ def test_a_name_without_an_entry_is_told() -> None:
 def test_axes_are_composed_in_one_go_and_unknown_names_passed_over(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:
     composed = Mock(wraps=compose.compose)
     monkeypatch.setattr(compose, "compose", composed)
-    compose.read((axis, name) for axis in AXES for name in (*options(axis), "no such option"))
+    compose.compose_ahead((axis, name) for axis in AXES for name in (*options(axis), "no such option"))
     assert composed.call_count == 1
-    compose.read((axis, name) for axis in AXES for name in options(axis))
+    compose.compose_ahead((axis, name) for axis in AXES for name in options(axis))
     assert composed.call_count == 1
 
 

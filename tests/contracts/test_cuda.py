@@ -28,8 +28,6 @@ from support.runs import config_of_graphs, methods_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-MODELS = ("gcn2", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign", "fleet")
-
 MAGNIFYING = ("fedvn",)
 """Two rounds of wide steps make a tenth of the loss out of the last digit of its initial weights, on the CPU, too."""
 
@@ -50,7 +48,7 @@ def test_cpu_and_gpu_agree_on_graphs(method: str, kind: dict[str, bool]) -> None
     agree(config, worlds.of_graphs(worlds.graph_set(**kind)))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", registry.option("method", "opfgl").models)
 def test_cpu_and_gpu_agree_for_every_network(model: str, toy_graph: Graph) -> None:
     clients, said = (10, {"protocol.rounds": 5}) if model == "fleet" else (3, _said("opfgl"))
     config = configs.build(said, dataset="cora", setting="plain", method="opfgl", clients=clients, model=model)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -18,12 +16,16 @@ from support import worlds
 from support.isolation import first_uploads, tampered
 from support.runs import make_config, methods_of
 
-refused: dict[tuple[str, str], str] = {}
 MODELS = sorted({name for name, cls in registry.options("model").items() if cls.unit == "node"} - {"auto", "fleet"})
 
 
-def carried() -> Iterator[tuple[str, str]]:
-    """Models beside a method's own: those of the contract tests that run every method."""
+def sorted_out() -> tuple[list[tuple[str, str]], dict[tuple[str, str], str]]:
+    """Give methods with models beside their own, those of the contract tests that run every method, and what is said.
+
+    Returns:
+        Pairs that go together, and of those that do not the refusal.
+    """
+    carried, refused = [], {}
     for method, cls in methods_of("node").items():
         for model in MODELS:
             try:
@@ -32,10 +34,11 @@ def carried() -> Iterator[tuple[str, str]]:
                 refused[method, model] = str(error)
                 continue
             if model != (cls.models or ("gcn",))[0]:
-                yield method, model
+                carried.append((method, model))
+    return carried, refused
 
 
-PAIRS = [pytest.param(*pair, id="-".join(pair)) for pair in carried()]
+PAIRS, REFUSED = sorted_out()
 
 
 @pytest.fixture
@@ -50,16 +53,21 @@ def config_of(method: str, model: str) -> configs.Config:
     return small
 
 
-@pytest.mark.parametrize(("method", "model"), PAIRS)
+@pytest.mark.parametrize(("method", "model"), PAIRS, ids="-".join)
 def test_two_rounds_on_a_toy_graph(method: str, model: str, world: World) -> None:
     training, metrics, _ = federate(config_of(method, model), world, torch.device("cpu"))
     assert np.isfinite(training.curves["loss"]).all()
     assert metrics["new_client"]["last"].accuracy is not None
 
 
-def test_what_does_not_go_together_is_refused_in_a_sentence() -> None:
-    for (method, model), said in refused.items():
-        assert said.startswith(f"model={model} cannot carry method={method}: "), said
+@pytest.mark.parametrize(("method", "model"), REFUSED)
+def test_what_does_not_go_together_is_refused_in_a_sentence(method: str, model: str) -> None:
+    assert REFUSED[method, model].startswith(f"model={model} cannot carry method={method}: ")
+
+
+def test_many_models_are_carried_and_many_refused() -> None:
+    assert len(PAIRS) > 50
+    assert len(REFUSED) > 50
 
 
 @pytest.mark.parametrize("model", MODELS)

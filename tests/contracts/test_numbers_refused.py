@@ -33,7 +33,7 @@ CASES = [case for case in numbers() if f"{case[0].__name__}.{case[1]}" not in AN
 
 @pytest.mark.parametrize(("kind", "name", "usual"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_number_far_below_its_range_is_refused(kind: type, name: str, usual: float) -> None:
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=rf"\b{name}="):
         kind(**{name: type(usual)(-(10**6))})
 
 
@@ -44,5 +44,5 @@ def test_a_number_far_below_its_range_is_refused(kind: type, name: str, usual: f
 )
 def test_what_is_no_number_is_refused(kind: type, name: str, usual: float) -> None:
     for wrong in (float("nan"), float("inf")):
-        with pytest.raises(UserError, match=name):
+        with pytest.raises(UserError, match=rf"\b{name}="):
             kind(**{name: wrong})

@@ -115,7 +115,7 @@ def test_all_that_is_published_is_made_again_from_the_packed_runs(
     source = Archive(RecordStore(folder / "no local records"), Packed(folder / "runs.csv"), rounds, diverged=lost)
     made = [make(spec, protocol, source) for each in specs for spec, protocol in each.by_protocol()]
     filled = [item for item in made if item.has_numbers]
-    texts = {RESULTS / item.place / name: text for item in filled for name, text in item.texts.items()}
+    texts = {RESULTS / item.folder / name: text for item in filled for name, text in item.texts.items()}
     texts[folder / "README.md"] = report.page(paper, filled, source)
     assert {path for path in texts if path.parent != folder} == {
         path

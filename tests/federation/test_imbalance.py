@@ -23,8 +23,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.runs.execute import execute
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, needs
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import artifact, needs, results
 from fgl_repro.tables.load import load
 from support import helpers
 from support.worlds import build, build_or_skip, graphs, probes
@@ -154,7 +153,7 @@ def test_the_figure_is_99_runs_at_the_last_round(tmp_path: Path) -> None:
     for run in runs.values():
         assert (run.method.name, run.dataset.name, run.protocol.rounds) == ("fedavg", "pubmed", 100)
         assert (run.setting.world, run.setting.tail_degree, run.partitioner.clients) == ("imbalance", 3, 3)
-    assert tables.fill(spec, protocol, RecordStore(tmp_path)).selection == "last"
+    assert results.fill(spec, protocol, RecordStore(tmp_path)).selection == "last"
 
 
 def test_older_settings_keep_their_keys() -> None:

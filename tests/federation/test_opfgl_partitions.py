@@ -65,8 +65,8 @@ def test_other_shares_than_the_published_roles_have_are_drawn(real_graph: Callab
 def test_the_client_that_the_paper_describes(real_graph: Callable[..., Graph]) -> None:
     """CiteSeer by Louvain: a client of 339 nodes, 50 of class 1 and 14 of class 2, of which 20 and 7 are tested."""
     found = world(real_graph("citeseer", "raw", "whole"), "louvain", "published", 10)
-    assert found.graph.class_counts[1].sum() == 339
-    assert found.graph.class_counts[1, 1:3].tolist() == [50, 14]
+    assert found.graph.nodes_by_class[1].sum() == 339
+    assert found.graph.nodes_by_class[1, 1:3].tolist() == [50, 14]
     assert found.probes[0].counts[1, 1:3].tolist() == [20, 7]
 
 
@@ -79,7 +79,7 @@ def test_cut_anew_they_cover_the_graph_and_move_with_the_seed(real_graph: Callab
     assert np.array_equal(first.train, again.train)
     held = [{frozenset(own) for own in np.split(found.graph.node, found.graph.ptr[1:-1])} for found in (first, other)]
     assert held[0] != held[1], "renumbered clients are the same division"
-    shares = first.graph.class_counts / first.graph.class_counts.sum(1, keepdims=True)
+    shares = first.graph.nodes_by_class / first.graph.nodes_by_class.sum(1, keepdims=True)
     assert shares.max(1).mean() > 1.5 * np.bincount(graph.labels).max() / graph.num_nodes, "no client leans to a class"
 
 
@@ -148,7 +148,7 @@ def test_published_roles_are_for_the_published_clients_alone(real_graph: Callabl
     parts, setting = option("partitioner", "opfgl_metis")(10, "published"), option("setting", "closed_set")(hops=1)
     found: World = setting.build(graph, parts, Split(RATIOS, PUBLISHED[0], "opfgl"))
     train, _, _ = RATIOS
-    expected = np.floor(train * found.graph.class_counts + 1e-9)
+    expected = np.floor(train * found.graph.nodes_by_class + 1e-9)
     assert np.array_equal(found.class_counts, expected)
 
 

@@ -15,7 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
-from fgl_repro.methods.dense.server import Pooling, softened_divergence
+from fgl_repro.methods.dense.server import DenseServer, softened_divergence
 from fgl_repro.methods.generated.server import Lesson
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -83,7 +83,7 @@ def test_the_graph_of_lowest_loss_joins_the_pool(name: str, world: World, monkey
     server = made(world, name, generator_steps=6, lr_generator=3.0, adversarial=0)
     seen, original = [], type(server).generator_loss
 
-    def listen(self: Pooling, noise: torch.Tensor) -> torch.Tensor:
+    def listen(self: DenseServer, noise: torch.Tensor) -> torch.Tensor:
         features = self.graph(noise).features.detach()
         loss = original(self, noise)
         seen.append((float(loss.detach()), features))

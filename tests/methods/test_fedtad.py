@@ -18,7 +18,7 @@ from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.mixing import average, class_shares
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedtad import reliability
-from fgl_repro.methods.fedtad.server import TopologyAware, alikeness
+from fgl_repro.methods.fedtad.server import FedTADServer, alikeness
 from fgl_repro.methods.generated import graphs
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -40,11 +40,11 @@ def rates(world: World) -> torch.Tensor:
 
 
 @pytest.fixture
-def server(world: World, rates: torch.Tensor) -> TopologyAware:
+def server(world: World, rates: torch.Tensor) -> FedTADServer:
     """One whose teachers differ and whose reliabilities are random."""
     config = make_config("fedtad", "paper")
     clients = make_clients(world, config)
-    made = TopologyAware(config.method, clients, class_shares(rates))
+    made = FedTADServer(config.method, clients, class_shares(rates))
     rng = torch_rng("teachers", 0)
     made.teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
     return made
@@ -112,7 +112,7 @@ def test_nodes_are_linked_with_their_nearest() -> None:
     assert not graph.around.requires_grad
 
 
-def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> None:
+def test_stacked_networks_read_a_graph_as_pyg_does(server: FedTADServer) -> None:
     graph = server.graph(server.noise()).detached()
     edges = (graph.around.clone().fill_diagonal_(0) > 0).nonzero().T
     logits = server.teacher_logits(graph)
@@ -126,7 +126,7 @@ def test_stacked_networks_read_a_graph_as_pyg_does(server: TopologyAware) -> Non
         torch.testing.assert_close(logits[k], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_losses_are_the_sums_over_clients_and_classes(server: TopologyAware, rates: torch.Tensor) -> None:
+def test_losses_are_the_sums_over_clients_and_classes(server: FedTADServer, rates: torch.Tensor) -> None:
     noise, classes = server.noise(), server.model.num_classes
     graph = server.graph(noise)
     logits, own = server.teacher_logits(graph), server.student_logits_fixed(graph)[0]

@@ -17,7 +17,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.methods.generated import graphs
 from fgl_repro.methods.generated.graphs import PseudoGraph, network
 from fgl_repro.methods.ghost import proxies
-from fgl_repro.methods.ghost.integration import Integration
+from fgl_repro.methods.ghost.integration import GhostServer
 from fgl_repro.methods.ghost.transport import proximal, squared_distances
 from fgl_repro.nn.models.model import Params
 from fgl_repro.runs.execute import federate
@@ -124,7 +124,7 @@ def test_importances_and_retention_are_those_of_a_plain_rewrite(variant: str, wo
     settings = {"method.steps": 1, "method.graphs": 1, "method.server_steps": 2, "method.retention": 0.1}
     config = make_config("ghost", variant, **{**settings, "model.dropout": 0.0})
     clients = make_clients(world, config)
-    server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
+    server = GhostServer(config.method, clients, proxies.Training(config.method, clients).nets)
     kept = []
     for k in (0, 2):
         graph, labels = server.graph(k)
@@ -174,7 +174,7 @@ def test_importances_follow_the_first_layer_of_any_backbone(model: str, world: W
     sizes = {"hidden": 8, "dropout": 0.0, **({"layers": 3} if deep else {})}
     config.model = registry.option("model", name)(**sizes)
     clients = make_clients(world, config)
-    server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
+    server = GhostServer(config.method, clients, proxies.Training(config.method, clients).nets)
     graph, labels = server.graph(1)
     theta = {name: value.detach().clone().requires_grad_() for name, value in server.params.items()}
     hidden, weight = torch.relu(first_layer(name, theta, graph)), theta["W1"][0]

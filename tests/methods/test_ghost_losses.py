@@ -15,7 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.steps import Step
 from fgl_repro.methods.ghost import Ghost, proxies
-from fgl_repro.methods.ghost.integration import Integration
+from fgl_repro.methods.ghost.integration import GhostServer
 from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
 from support import worlds
 from support.isolation import make_clients
@@ -118,7 +118,7 @@ def test_conditional_gradients_find_a_graph_again_and_come_nearer_than_proximal_
 def test_the_server_makes_several_graphs_a_client_with_dropout_in_the_release_alone(variant: str, world: World) -> None:
     config = make_config("ghost", variant, **{"method.graphs": 3, "method.server_steps": 2, "method.dropout": 0.5})
     clients = make_clients(world, config)
-    server = Integration(config.method, clients, proxies.Training(config.method, clients).nets)
+    server = GhostServer(config.method, clients, proxies.Training(config.method, clients).nets)
     before, made = server.rng.get_state(), []
     for _ in range(2):
         server.rng.set_state(before)

@@ -99,5 +99,5 @@ def test_local_clients_send_nothing(world: World) -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     for change in ({"teleport": 0.0}, {"lowest": -1.0}):
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match=rf"method\.{next(iter(change))}="):
             ReNode(**change)

@@ -11,7 +11,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.methods.dense.server import Pooling
+from fgl_repro.methods.dense.server import DenseServer
 from fgl_repro.methods.generated.method import weights_of
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -93,7 +93,7 @@ def test_each_client_of_a_fleet_has_a_student_of_its_own(world: World) -> None:
     """It starts as what the client trained, and learns what all say."""
     config = config_of("dense", MEMBERS, **{"method.nodes": 16, "method.epochs": 10, "method.lr_student": 0.01})
     clients = make_clients(world, config)
-    server = Pooling(config.method, clients)
+    server = DenseServer(config.method, clients)
     rng = torch_rng("own", 0)
     own = {name: value + 0.3 * torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
     learnt = server.distil(own, own)

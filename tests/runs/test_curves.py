@@ -30,9 +30,9 @@ def test_a_run_is_done_again_only_for_its_curves(store: RecordStore) -> None:
     record = store.load(key)
     assert record is not None
     store.save(record.changed(wandb={"attempt": 2, "id": "x", "url": None}), store.curves(key))
-    assert store.enough(key)
-    assert not store.enough(key, "all")
-    assert not store.enough("0" * 64)
+    assert store.is_done(key)
+    assert not store.is_done(key, "all")
+    assert not store.is_done("0" * 64)
     assert run_all([full], 1, store, Here(), execute=FAKE).done == 1
     assert set(helpers.PROBES) <= set(store.curves(key))
     again = store.load(key)
@@ -83,7 +83,7 @@ def test_pack_and_unpack(store: RecordStore, tmp_path: Path) -> None:
     here = Archive(other, runs, curves.read_packed(path))
     assert here.curves(keys[0]) == {"round": [0.0], "validation": [0.25]}
     assert here.curves(keys[1]) == store.curves(keys[1])
-    assert not here.enough(keys[0], "all")
+    assert not here.is_done(keys[0], "all")
     assert curves.pack({keys[0]: here.curves(keys[0])}, path, dropped=[keys[0]]) == 3
     assert curves.read_packed(path)[keys[0]] == here.curves(keys[0])
     for file in tmp_path.glob("curves.csv*"):  # its seal, too

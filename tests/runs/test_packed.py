@@ -280,9 +280,9 @@ def test_a_published_run_is_enough_unless_its_curves_are_wanted(store: RecordSto
     bare, full = (
         Archive(store, {record.key: record}, found) for found in ({}, {record.key: {"round": [0.0], **every}})
     )
-    assert bare.enough(record.key)
-    assert not bare.enough(record.key, "all")
-    assert full.enough(record.key, "all")
-    assert not full.enough("0" * 64)
+    assert bare.is_done(record.key)
+    assert not bare.is_done(record.key, "all")
+    assert full.is_done(record.key, "all")
+    assert not full.is_done("0" * 64)
     store.save(record, {"loss": [1.0]})
     assert full.curves(record.key).keys() == {"round", *every}, "those with more columns"

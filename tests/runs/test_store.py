@@ -46,10 +46,10 @@ def test_links_which_are_predicted_once_need_no_curve(store: RecordStore) -> Non
     metrics = {name: record.metrics[probe if name == "links" else name] for name in ("validation", probe, "links")}
     found = record.changed(metrics=metrics, partition=record.partition | both)
     store.save(found, {name: [0.5] for name in ("validation", probe)})
-    assert store.enough(found.key, "all")
-    assert Archive(store, {}).enough(found.key, "all")
+    assert store.is_done(found.key, "all")
+    assert Archive(store, {}).is_done(found.key, "all")
     store.save(found, {"validation": [0.5]})
-    assert not store.enough(found.key, "all")
+    assert not store.is_done(found.key, "all")
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_links_which_are_predicted_once_need_no_curve(store: RecordStore) -> Non
 def test_damaged_curves(store: RecordStore, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     record = some(1)[0]
     store.save(record, {name: [0.5] for name in record.metrics})
-    assert store.enough(record.key, "all")
+    assert store.is_done(record.key, "all")
     path = store.beside(record.key, "curves.csv")
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"the curves .* are damaged"):
         store.curves(record.key)
     assert [path.name in sentence for sentence in store.check()] == [True]
-    assert not store.enough(record.key, "all")
+    assert not store.is_done(record.key, "all")
     assert store.recover(record.key) == record
     assert path.with_suffix(".corrupt").read_bytes() == content
     assert capsys.readouterr().err.count("\n") == 1
@@ -87,7 +87,7 @@ def test_a_folder_in_place_of_a_record_and_a_note_of_garbage(store: RecordStore)
     store.path(record.key).mkdir(parents=True)
     store.beside(record.key, "failed.json").write_text("[" * 100_000)
     assert len(store.check()) == 2
-    assert store.whole(record.key) is None
+    assert store.load_if_whole(record.key) is None
     assert store.load_failed(record.key) is None
     assert store.recover(record.key) is None
     store.save(record)

@@ -22,15 +22,15 @@ def store(tmp_path: Path) -> RecordStore:
 
 
 def test_candidates_run_at_the_tuning_seed() -> None:
-    found = tuning.candidates(tuned(seed=2))
+    found = tuning.candidate_configs(tuned(seed=2))
     assert [(c.protocol.lr, c.seed) for c in found] == [(rate, 0) for rate in RATES]
-    assert tuning.candidates(helpers.config()) == []
+    assert tuning.candidate_configs(helpers.config()) == []
 
 
 def test_validation_chooses_and_the_seed_stays(store: RecordStore) -> None:
     run = tuned(seed=2)
     record_candidates(store, run, [0.7, 0.9, 0.8], [0.5, 0.5, 0.5])
-    chosen = tuning.choose(run, store)
+    chosen = tuning.chosen_config(run, store)
     assert chosen is not None
     assert (chosen.protocol.lr, chosen.seed) == (0.01, 2)
 
@@ -40,50 +40,52 @@ def test_test_metrics_cannot_choose(store: RecordStore, tmp_path: Path) -> None:
     for number, test in enumerate(([0.0, 0.5, 1.0], [1.0, 0.5, 0.0], [0.3, 0.3, 0.3], [None, None, None])):
         folder = RecordStore(tmp_path / str(number))
         record_candidates(folder, tuned(), [0.7, 0.9, 0.8], test)
-        picks.add(tuning.choose(tuned(), folder).protocol.lr)
+        picks.add(tuning.chosen_config(tuned(), folder).protocol.lr)
     assert picks == {0.01}
 
 
 def test_ties_go_to_the_first(store: RecordStore) -> None:
     record_candidates(store, tuned(), [0.9, 0.7, 0.9], [0.1, 0.2, 0.3])
-    assert tuning.choose(tuned(), store).protocol.lr == 0.1
+    assert tuning.chosen_config(tuned(), store).protocol.lr == 0.1
 
 
 def test_what_diverged_has_lost_and_what_failed_may_yet_win(store: RecordStore) -> None:
     record_candidates(store, tuned(), [0.9, 0.7, 0.8], [0.5] * 3)
-    first = tuning.candidates(tuned())[0]
+    first = tuning.candidate_configs(tuned())[0]
     store.path(key_of(first)).unlink()
     for status, rate in (("failed", None), ("oom", None), ("diverged", 0.001)):
         store.save_failed(note_of(first).changed(status=status, error="why"))
-        choice = tuning.choose(tuned(), store)
-        assert (choice and choice.protocol.lr) == rate
+        chosen = tuning.chosen_config(tuned(), store)
+        assert (chosen and chosen.protocol.lr) == rate
     note = store.load_failed(key_of(first))
     records = {record.key: record for record in store.all()}
     elsewhere = RecordStore(store.folder / "elsewhere")
-    assert tuning.choose(tuned(), Archive(elsewhere, records)) is None
-    assert tuning.choose(tuned(), Archive(elsewhere, records, diverged={note.key: note})).protocol.lr == 0.001
+    assert tuning.chosen_config(tuned(), Archive(elsewhere, records)) is None
+    assert tuning.chosen_config(tuned(), Archive(elsewhere, records, diverged={note.key: note})).protocol.lr == 0.001
     store.save(helpers.record(first, probes={"validation": 0.9}))
-    assert tuning.choose(tuned(), Archive(store, {}, diverged={note.key: note})).protocol.lr == 0.1, "a result counts"
+    assert tuning.chosen_config(tuned(), Archive(store, {}, diverged={note.key: note})).protocol.lr == 0.1, (
+        "a result counts"
+    )
 
 
 def test_no_choice_before_all_candidates(store: RecordStore) -> None:
     record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
-    store.path(key_of(tuning.candidates(tuned())[0])).unlink()
-    assert tuning.choose(tuned(), store) is None
+    store.path(key_of(tuning.candidate_configs(tuned())[0])).unlink()
+    assert tuning.chosen_config(tuned(), store) is None
 
 
 def test_without_tuning_a_config_passes_through(store: RecordStore) -> None:
     run = helpers.config()
-    assert tuning.choose(run, store) is run
+    assert tuning.chosen_config(run, store) is run
 
 
 def test_budgets_must_be_equal() -> None:
     run = tuned()
     run.protocol.tuning["candidates"]["fedpub"].pop()
     with pytest.raises(UserError, match="fedavg 3, fedpub 2"):
-        tuning.candidates(run)
+        tuning.candidate_configs(run)
     with pytest.raises(UserError, match="no tuning candidates for method=local"):
-        tuning.candidates(tuned(method="local"))
+        tuning.candidate_configs(tuned(method="local"))
 
 
 @pytest.mark.parametrize("candidates", [3, {"fedavg": None}, {"fedavg": [3]}, {"fedavg": "lr"}, []])
@@ -91,7 +93,7 @@ def test_candidates_are_lists_of_overrides(candidates: object) -> None:
     run = tuned()
     run.protocol.tuning["candidates"] = candidates
     with pytest.raises(UserError, match="needs a seed, a whole number, and candidates: a list of overrides for each"):
-        tuning.candidates(run)
+        tuning.candidate_configs(run)
 
 
 def test_every_shipped_protocol_tunes_fairly() -> None:
@@ -104,25 +106,25 @@ def test_every_shipped_protocol_tunes_fairly() -> None:
         for method in unchecked(None, protocol=protocol).protocol.tuning.get("candidates", {}):
             on_nodes = "node" in registry.options("method")[method].units
             run = helpers.config(protocol=protocol, method=method, **({} if on_nodes else graphs))
-            keys = [key_of(c) for c in tuning.candidates(run)]
-            different = len(keys) if any(tuning.tried(run)) else 1
+            keys = [key_of(c) for c in tuning.candidate_configs(run)]
+            different = len(keys) if any(tuning.candidate_overrides(run)) else 1
             assert len(set(keys)) == different, f"two candidates of {method} in {protocol} are the same run"
 
 
 def test_of_errors_the_least_is_chosen_and_a_run_without_any_has_lost(store: RecordStore) -> None:
     """Whose loss was not finite has lost, too: errors are larger than 1 here, so that no made-up score will do."""
     run = tuned()
-    for candidate, error in zip(tuning.candidates(run), (None, 2.5, 2.0), strict=True):
+    for candidate, error in zip(tuning.candidate_configs(run), (None, 2.5, 2.0), strict=True):
         store.save(helpers.record(candidate, error, error, metric="mae"))
-    assert tuning.choose(run, store).protocol.lr == 0.001
-    last = tuning.candidates(run)[2]
+    assert tuning.chosen_config(run, store).protocol.lr == 0.001
+    last = tuning.candidate_configs(run)[2]
     store.path(key_of(last)).unlink()
     store.save_failed(note_of(last).changed(status="diverged", error="why"))
-    assert tuning.choose(run, store).protocol.lr == 0.01
+    assert tuning.chosen_config(run, store).protocol.lr == 0.01
 
 
 def test_tuning_needs_a_seed() -> None:
     run = tuned()
     del run.protocol.tuning["seed"]
     with pytest.raises(UserError, match="needs a seed, a whole number"):
-        tuning.candidates(run)
+        tuning.candidate_configs(run)

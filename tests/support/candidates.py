@@ -20,5 +20,5 @@ def tuned(seed: int = 1, **choices: object) -> Config:
 
 
 def record_candidates(store: RecordStore, run: Config, validation: list[float], test: list[float]) -> None:
-    for candidate, chosen_by, other in zip(tuning.candidates(run), validation, test, strict=True):
+    for candidate, chosen_by, other in zip(tuning.candidate_configs(run), validation, test, strict=True):
         store.save(helpers.record(candidate, best=other, last=other, probes={"validation": chosen_by}))

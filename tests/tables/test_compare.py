@@ -10,8 +10,7 @@ import pytest
 
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import agreement, compare, reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import agreement, compare, reference, results
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.load import load
 from fgl_repro.tables.reference import Reference
@@ -60,7 +59,7 @@ def test_a_misprint_is_one_wherever_its_note_says_so() -> None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> tables.Grid:
+def filled(tmp_path: Path) -> results.Grid:
     """New client on Computers, three clients: FedNTD and FedED are misprints there; FedAvg did not run."""
     spec = load("table2").narrow(["computers"], [3], ["local", "fedavg", "fedpub", "fedntd", "feded"])
     store = RecordStore(tmp_path / "records")
@@ -70,10 +69,10 @@ def filled(tmp_path: Path) -> tables.Grid:
             for seed in range(3):
                 run = spec.config(cell, "fedlog", seed)
                 store.save(helpers.record(run, best=values[cell.row.method], last=0.15))
-    return tables.fill(spec, "fedlog", Archive(store, {}))
+    return results.fill(spec, "fedlog", Archive(store, {}))
 
 
-def test_misprints_are_shown_and_never_counted(filled: tables.Grid, tmp_path: Path) -> None:
+def test_misprints_are_shown_and_never_counted(filled: results.Grid, tmp_path: Path) -> None:
     column = next(c for c in agreement.columns(filled, "best") if c.panel.name == "2c")
     assert (column.methods, column.tau, column.winner) == (2, pytest.approx(1.0), True)
     rows = {r["method"]: r for r in compare.rows(filled) if r["panel"] == "2c"}
@@ -102,7 +101,7 @@ def test_accuracy_of_guessing_is_one_of_all_classes(tmp_path: Path) -> None:
         store = RecordStore(tmp_path / str(mean))
         for seed in spec.seeds:
             store.save(helpers.record(spec.config(cell, "fedlog", seed), best=mean, last=mean))
-        table = tables.fill(spec, "fedlog", Archive(store, {}))
+        table = results.fill(spec, "fedlog", Archive(store, {}))
         assert compare.verdicts_of(table, "best")[cell][0].silent == silent
 
 
@@ -111,17 +110,17 @@ def test_seeds_that_are_missing_are_not_published_as_there(tmp_path: Path) -> No
     (cell,), store = spec.cells(), RecordStore(tmp_path / "records")
     for seed in spec.seeds[:2]:
         store.save(helpers.record(spec.config(cell, "fedlog", seed)))
-    (row,) = compare.rows(tables.fill(spec, "fedlog", Archive(store, {})))
+    (row,) = compare.rows(results.fill(spec, "fedlog", Archive(store, {})))
     assert (row["n_seeds"], row["wanted"]) == (2, 3)
 
 
-def test_both_rounds_are_compared(filled: tables.Grid) -> None:
+def test_both_rounds_are_compared(filled: results.Grid) -> None:
     best = {t.name: t.mean_absolute for t in agreement.tallies(filled, "best")}
     last = {t.name: t.mean_absolute for t in agreement.tallies(filled, "last")}
     assert best["Local"] != last["Local"]
 
 
-def test_beside_the_paper(filled: tables.Grid) -> None:
+def test_beside_the_paper(filled: results.Grid) -> None:
     panel = filled.spec.panels[2]
     lines = compare.beside(filled, panel, "computers", 3, compare.verdicts_of(filled, filled.selection)).splitlines()
     assert len(lines) == 2 + 5
@@ -137,7 +136,7 @@ def test_beside_the_paper(filled: tables.Grid) -> None:
     assert "not run" in lines[3]
 
 
-def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(filled: tables.Grid) -> None:
+def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(filled: results.Grid) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure()
@@ -151,7 +150,7 @@ def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(fi
 
 def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     spec = load("fedsage/2")
-    table = tables.fill(spec, "fedsage", Archive(RecordStore("none"), {}))
+    table = results.fill(spec, "fedsage", Archive(RecordStore("none"), {}))
     once = compare.speaking(table)
     places = [(cell.panel, reference.where(cell)) for cell in once]
     assert len(places) == len(set(places)) < len(table.results)
@@ -167,7 +166,7 @@ def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
 @pytest.mark.parametrize(("table", "names"), [("fedpub/4", ["citeseer", "pubmed"]), ("fedpub/7a", [])])
 def test_a_table_is_said_to_be_fitted_where_it_has_a_data_set_that_is(table: str, names: list[str]) -> None:
     spec = load(table).under("fedpub")
-    grid = tables.fill(spec, "fedpub", Archive(RecordStore("none"), {}))
+    grid = results.fill(spec, "fedpub", Archive(RecordStore("none"), {}))
     assert grid.fitted.get("fedavg", []) == names
     assert grid.fitted.get("oracle", []) == []
     assert ("FedAvg (CiteSeer, PubMed)" in compare.markdown(grid)) == bool(names)
@@ -234,8 +233,8 @@ def test_a_verdict_is_the_same_in_a_part_as_in_the_whole_table(kept: dict[str, l
     """Which cells differ is decided among all of them; PubMed by itself would be called otherwise."""
     spec = load("fedlog/2").under("fedlog_matched")
     archive = RunFolders(tmp_path / "records", RESULTS).archive("fedlog")
-    whole = compare.verdicts_of(tables.fill(spec, "fedlog_matched", archive), "best")
-    part = tables.fill(spec.narrow(**kept), "fedlog_matched", archive)
+    whole = compare.verdicts_of(results.fill(spec, "fedlog_matched", archive), "best")
+    part = results.fill(spec.narrow(**kept), "fedlog_matched", archive)
     assert 0 < len(part.results) < len(whole)
     assert compare.verdicts_of(part, "best") == {cell: whole[cell] for cell in part.results}
     again = compare.verdicts_of(part.narrowed(part.spec.narrow(clients=[10])), "best")
@@ -247,7 +246,7 @@ def test_a_verdict_is_the_same_in_a_part_as_in_the_whole_table(kept: dict[str, l
 def test_verdicts_of_some_seeds_are_decided_among_all_cells_with_these_seeds(tmp_path: Path) -> None:
     spec = load("fedlog/1").under("fedlog_matched")
     archive = RunFolders(tmp_path / "records", RESULTS).archive("fedlog")
-    few = compare.verdicts_of(tables.fill(spec.narrow(seeds=[0, 1]), "fedlog_matched", archive), "best")
-    part = tables.fill(spec.narrow(seeds=[0, 1], datasets=["cora"]), "fedlog_matched", archive)
+    few = compare.verdicts_of(results.fill(spec.narrow(seeds=[0, 1]), "fedlog_matched", archive), "best")
+    part = results.fill(spec.narrow(seeds=[0, 1], datasets=["cora"]), "fedlog_matched", archive)
     assert {found.wanted for found in part.results.values()} == {2}
     assert compare.verdicts_of(part, "best") == {cell: few[cell] for cell in part.results}

@@ -15,8 +15,18 @@ from fgl_repro.fl.metrics import METRICS
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.runs.summary import summary
-from fgl_repro.tables import agreement, artifact, compare, entries, findings, printing, reference, report, verdict
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import (
+    agreement,
+    artifact,
+    compare,
+    entries,
+    findings,
+    printing,
+    reference,
+    report,
+    results,
+    verdict,
+)
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load, parse
 from fgl_repro.tables.published import PublishedPaper
@@ -48,8 +58,8 @@ def archive(tmp_path: Path) -> Archive:
 
 
 @pytest.fixture
-def grid(archive: Archive) -> tables.Grid:
-    return tables.fill(zinc(), "fedvn", archive)
+def grid(archive: Archive) -> results.Grid:
+    return results.fill(zinc(), "fedvn", archive)
 
 
 def words(text: str, start: str) -> list[str]:
@@ -58,7 +68,7 @@ def words(text: str, start: str) -> list[str]:
     return [word.strip() for word in line.strip("|").split("|")]
 
 
-def test_an_error_is_told_in_its_own_unit(archive: Archive, grid: tables.Grid) -> None:
+def test_an_error_is_told_in_its_own_unit(archive: Archive, grid: results.Grid) -> None:
     made = artifact.make(zinc(), "fedvn", archive)
     assert words(made.page, "FedVN")[1] == "0.5000 ± 0.0141"
     assert "mean absolute error, less is better, mean and std" in made.page
@@ -68,7 +78,7 @@ def test_an_error_is_told_in_its_own_unit(archive: Archive, grid: tables.Grid) -
     assert printing.number(Stat(0.5442, 0.0146, 2), "percent") == "54.42 ± 1.46"
 
 
-def test_gaps_are_percent_of_the_printed_number(grid: tables.Grid) -> None:
+def test_gaps_are_percent_of_the_printed_number(grid: results.Grid) -> None:
     rows = {row["name"]: row for row in compare.rows(grid)}
     assert rows["FedVN"]["best_points"] == f"{100 * (0.5 - 0.4947) / 0.4947:.2f}"
     assert {row["metric"] for row in rows.values()} == {"mae"}
@@ -93,7 +103,7 @@ def test_no_verdict_depends_on_the_unit_of_an_error(unit: float) -> None:
     assert at == ["agrees", "differs"]
 
 
-def test_the_lowest_error_is_the_best(archive: Archive, grid: tables.Grid) -> None:
+def test_the_lowest_error_is_the_best(archive: Archive, grid: results.Grid) -> None:
     (column,) = agreement.columns(grid, "best")
     assert (column.tau, column.winner) == (pytest.approx(1.0), True)
     (lead,) = report.wins(grid, grid.spec.panels[0], "best")
@@ -121,7 +131,7 @@ def test_ranks_give_the_first_place_to_the_lowest(archive: Archive) -> None:
     assert found is not None
     labels = {row.id: row.label for row in wide.rows}
     assert found.mean.to_dict() == {labels[name]: number for number, name in enumerate(LEVELS, 1)}
-    assert ranks.printed(wide, wide.panels[0], found)["FedVN (release)"] == 1.0
+    assert ranks.printed_ranks(wide, wide.panels[0], found)["FedVN (release)"] == 1.0
     page = artifact.make(wide, "fedvn", archive).page
     assert "errors, of which the least is best, at the best test round †" in page
 
@@ -186,7 +196,7 @@ def test_a_dagger_stands_where_test_graphs_chose_the_round(
     drawn = [text.get_text().replace("\n", " ") for text in figure.texts]
     assert "percent of the printed number" in drawn[0]
     texts = [made.page, made.screen, made.content.files["compare_1_zinc.md"], report.page("fedvn", [made]), *drawn]
-    rounds = tables.fill(load("fedvn/rounds"), protocol, archive)
+    rounds = results.fill(load("fedvn/rounds"), protocol, archive)
     texts.append(compare.differences(rounds))
     assert [("†" in text) for text in texts] == [marked] * len(texts)
 
@@ -218,7 +228,7 @@ def test_findings_tell_errors(archive: Archive, tmp_path: Path) -> None:
 
 def test_shares_and_errors_are_not_taken_for_each_other(archive: Archive, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"what runs on zinc_scaffold measure is mae, not accuracy: say metric: mae in"):
-        tables.fill(zinc(metric="accuracy"), "fedvn", archive)
+        results.fill(zinc(metric="accuracy"), "fedvn", archive)
     folder = tmp_path / "table" / "fedvn"
     folder.mkdir(parents=True)
     for changed, told in (

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import leaderboard
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import leaderboard, results
 from fgl_repro.tables.added import with_rows
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.load import load
@@ -20,14 +19,14 @@ MEANS = {("local", 3): 0.6, ("local", 5): 0.9, ("fedavg", 3): 0.7, ("fedavg", 5)
 """Accuracies of Cora, by method and clients; FedGTA, which is added, has one of two columns at first."""
 
 
-def grid(folder: Path, means: dict[tuple[str, int], float]) -> tables.Grid:
+def grid(folder: Path, means: dict[tuple[str, int], float]) -> results.Grid:
     spec = with_rows(load("fedlog/1"), ["fedgta"]).narrow(["cora"], [3, 5], ["local", "fedavg", "fedgta"])
     store = RecordStore(folder)
     for cell in spec.cells():
         for seed, aside in zip(spec.seeds, (-0.01, 0.0, 0.01), strict=True):
             if (mean := means.get((cell.row.method, cell.clients))) is not None:
                 store.save(helpers.record(spec.config(cell, "fedlog", seed), best=mean + aside, last=0.1))
-    return tables.fill(spec, "fedlog", Archive(store, {}))
+    return results.fill(spec, "fedlog", Archive(store, {}))
 
 
 def test_ranks_of_a_column_and_how_sure_its_means_are(tmp_path: Path) -> None:
@@ -59,7 +58,7 @@ def test_the_interval_of_a_mean_is_students_whichever_std_is_printed() -> None:
     runs = [0.71, 0.74, 0.72, 0.79]
     inside = ttest_1samp(runs, 0).confidence_interval(0.95)
     for ddof in (0, 1):
-        assert leaderboard._half(tables.stat(runs, ddof), ddof) == pytest.approx((inside.high - inside.low) / 2)
+        assert leaderboard._half(results.stat(runs, ddof), ddof) == pytest.approx((inside.high - inside.low) / 2)
 
 
 def test_a_row_that_lacks_a_column_has_no_average_rank(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_costs_are_swept_around_a_middle() -> None:
 def test_rows_added_to_a_table_that_sweeps_go_into_a_folder_of_their_own(name: str) -> None:
     spec = with_rows(load(f"opfgl/{name}"), ["fedgta"])
     assert added_lines(spec) == ("fedgta",)
-    assert artifact.place(spec, spec.protocols[0]).parts[0] == "opfgl+fedgta"
+    assert artifact.folder_of(spec, spec.protocols[0]).parts[0] == "opfgl+fedgta"
 
 
 def test_every_quantity_has_a_unit() -> None:

@@ -67,7 +67,7 @@ def test_ranks_in_print() -> None:
     values = made_up(**{"FedLoG (release)": 0.9, "FED-PUB (release)": 0.8, "FedAvg": 0.7}).replace("Cora 3", "PubMed 5")
     found = ranks.ranked(values.replace({"Cora 5": "Cora, 5 clients", "PubMed 3": "PubMed, 3 clients"}), 3)
     assert found is not None
-    paper = ranks.printed(spec, spec.panels[0], found)
+    paper = ranks.printed_ranks(spec, spec.panels[0], found)
     assert paper == {"FedAvg": 3.0, "FED-PUB (release)": 2.0, "FedLoG (release)": 1.0}
 
 

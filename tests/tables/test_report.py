@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import reference, report
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import reference, report, results
 from fgl_repro.tables.artifact import Artifact, Content
 from fgl_repro.tables.load import load
 from fgl_repro.tables.results import Stat
@@ -16,14 +15,14 @@ from support import helpers
 
 def filled(name: str, shift: float, rows: int) -> Artifact:
     """A table whose first ``rows`` methods reproduce the paper but for ``shift``; the others have not run."""
-    table = tables.fill(load(name), "fedlog", Archive(RecordStore("no records"), {}))
-    results = {}
+    table = results.fill(load(name), "fedlog", Archive(RecordStore("no records"), {}))
+    found = {}
     for cell, empty in table.results.items():
         theirs = reference.of(cell)
         ran = table.spec.rows.index(cell.row) < rows and theirs is not None
         stat = Stat(theirs.mean + shift, 0.0, 3) if ran and theirs else None
-        results[cell] = replace(empty, best=stat, last=stat)
-    return helpers.artifact_of(replace(table, results=results))
+        found[cell] = replace(empty, best=stat, last=stat)
+    return helpers.artifact_of(replace(table, results=found))
 
 
 def panels(page: str) -> list[str]:
@@ -97,7 +96,7 @@ def test_hours_of_recorded_and_missing_runs(tmp_path: Path) -> None:
     for cell in spec.cells():
         for seed, seconds in enumerate((3600.0, 7200.0)):
             store.save(helpers.record(spec.config(cell, "fedlog", seed), seconds={"total": seconds}))
-    tables_ = [tables.fill(part, "fedlog", store) for part in (spec, replace(spec, path=Path("fedlog/2.yaml")))]
+    tables_ = [results.fill(part, "fedlog", store) for part in (spec, replace(spec, path=Path("fedlog/2.yaml")))]
     page = report.write("fedlog", [*map(helpers.artifact_of, tables_)], tmp_path, store).read_text()
     grid = page.split("## Time")[1].split("Cell by cell")[0].rstrip()
     line = [cell.strip() for cell in grid.splitlines()[-1].split("|")[1:-1]]

@@ -15,10 +15,9 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import printed_as
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import load as loading
-from fgl_repro.tables import needs, reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import needs, reference, results
 from fgl_repro.tables.added import with_rows
-from fgl_repro.tables.artifact import make, place
+from fgl_repro.tables.artifact import folder_of, make
 from fgl_repro.tables.entries import ACCURACY, Cell, Row
 from fgl_repro.tables.load import load, names, parse
 from fgl_repro.tables.spec import TableSpec
@@ -290,7 +289,7 @@ def test_a_method_added_to_a_sweep_is_swept() -> None:
     assert wider.added_rows == tuple(f"fedprox-lr={rate}" for rate in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3))
     assert [row.id for row in wider.rows][-6:] == list(wider.added_rows)
     assert wider.rows[-1].overrides == {"protocol.lr": 0.3}
-    assert place(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
+    assert folder_of(wider, "fedvn_heldout") == Path("fedvn+fedprox/fedvn_heldout")
     with pytest.raises(UserError, match="has a row local already"):
         with_rows(wider, ["local"])
 
@@ -334,7 +333,7 @@ def test_a_data_set_that_is_absent_stays_blank_unless_it_is_named(tmp_path: Path
     spec = parse(written(tmp_path, ABSENT))
     nothing = RecordStore(tmp_path / "records")
     assert {run.dataset.name for run in needs.runs(spec, "fedlog")} == {"cora"}
-    filled = tables.fill(spec, "fedlog", nothing)
+    filled = results.fill(spec, "fedlog", nothing)
     assert {cell.dataset: found.status for cell, found in filled.results.items()} == {
         "cora": "not run",
         "arxiv": "no data",
@@ -364,7 +363,7 @@ panels:
 def test_a_row_of_one_model_has_no_runs_in_the_panels_of_others(tmp_path: Path) -> None:
     spec = parse(written(tmp_path, MODELS))
     assert [run.model.name for run in needs.runs(spec, "fedlog")] == ["graphsage", "sage", "gat"]
-    filled = tables.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
+    filled = results.fill(spec, "fedlog", RecordStore(tmp_path / "records"))
     assert {(cell.row.method, cell.panel.name): found.status for cell, found in filled.results.items()} == {
         ("local", "1a"): "not run",
         ("local", "1b"): "not run",

@@ -31,7 +31,7 @@ def test_a_plan_needs_what_composing_every_run_says(name: str, protocol: str, tm
 def test_what_tuning_chose_is_needed_once_its_candidates_are_there(tmp_path: Path) -> None:
     spec = load(TUNED[0]).under(TUNED[1]).narrow(datasets=["cora"], methods=["fedavg"])
     plan, store = status.plan(spec, TUNED[1]), RecordStore(tmp_path / "records")
-    candidates = tuning.candidates(needs.firsts(spec, TUNED[1])[0])
+    candidates = tuning.candidate_configs(needs.firsts(spec, TUNED[1])[0])
     assert plan.line(Archive(store, {}))[-1] == f"0 of {len(candidates)}"
     for number, run in enumerate(candidates):
         store.save(helpers.record(run, probes={"validation": 0.5 + (number == 3) / 10}))

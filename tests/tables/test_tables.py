@@ -16,8 +16,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, compare, needs, printing
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import artifact, compare, needs, printing, results
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import accuracy
 from fgl_repro.tables.load import load, parse
@@ -72,11 +71,11 @@ def put(spec: TableSpec, store: RecordStore, where: Cell, values: list[float | N
 def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
     where = cell(spec, "local")
     put(spec, store, where, [0.80, 0.82, 0.84])
-    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    table = results.fill(spec, "fedlog", Archive(store, {}))
     found = table.results[where]
     assert found.status == "complete"
-    assert found.best == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)  # ddof 1, as print
-    assert found.last == tables.Stat(pytest.approx(0.41), pytest.approx(0.01), 3)
+    assert found.best == results.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)  # ddof 1, as print
+    assert found.last == results.Stat(pytest.approx(0.41), pytest.approx(0.01), 3)
     assert table.selection == "best"
     assert found.keys == tuple(key_of(spec.config(where, "fedlog", s))[:8] for s in range(3))
     assert printing.cell_text(found, "best", "percent") == "82.00 ± 2.00"
@@ -84,11 +83,12 @@ def test_mean_std_and_seeds(spec: TableSpec, store: RecordStore) -> None:
 
 
 def test_ddof_of_one() -> None:
-    assert tables.stat([0.8, 0.82, 0.84], 0).restated(0, 1) == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)
-    assert tables.Stat(0.8, None, 1).restated(1, 0) == tables.Stat(0.8, None, 1)
-    assert tables.stat([0.8, 0.82, 0.84], 1) == tables.Stat(pytest.approx(0.82), pytest.approx(0.02), 3)
-    assert tables.stat([0.8], 1) == tables.Stat(0.8, None, 1)
-    assert tables.stat([None, None], 0) is None
+    middle, around = pytest.approx(0.82), pytest.approx(0.02)
+    assert results.stat([0.8, 0.82, 0.84], 0).restated(0, 1) == results.Stat(middle, around, 3)
+    assert results.Stat(0.8, None, 1).restated(1, 0) == results.Stat(0.8, None, 1)
+    assert results.stat([0.8, 0.82, 0.84], 1) == results.Stat(middle, around, 3)
+    assert results.stat([0.8], 1) == results.Stat(0.8, None, 1)
+    assert results.stat([None, None], 0) is None
 
 
 def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
@@ -104,9 +104,9 @@ def test_missing_runs_and_seeds(spec: TableSpec, store: RecordStore) -> None:
         store.save_failed(note_of(run).changed(status=status))
     for seed in range(3):
         store.save(helpers.record(spec.config(empty, "fedlog", seed), probes={"seen_graph": None}, last=None))
-    results = tables.fill(spec, "fedlog", Archive(store, {})).results
-    assert [results[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
-    shown = [printing.cell_text(results[c], "best", "percent") for c in (some, failed, oom, empty)]
+    found = results.fill(spec, "fedlog", Archive(store, {})).results
+    assert [found[c].status for c in (some, failed, oom, empty)] == ["partial", "failed", "oom", "empty"]
+    shown = [printing.cell_text(found[c], "best", "percent") for c in (some, failed, oom, empty)]
     assert shown == ["85.00 ± 7.07 [2 of 3]", "failed", "OOM", "no rows"]
 
 
@@ -116,7 +116,7 @@ def test_what_is_missing_would_take_as_long_as_runs_on_a_cpu(spec: TableSpec, st
     for seed, device, seconds in ((0, "cpu", 60.0), (1, "cuda:0", 2.0)):
         run = helpers.record(spec.config(some, "fedlog", seed), seconds={"total": seconds})
         store.save(run.changed(device=device))
-    assert tables.fill(spec, "fedlog", Archive(store, {})).results[some].hours == pytest.approx(1 / 60)
+    assert results.fill(spec, "fedlog", Archive(store, {})).results[some].hours == pytest.approx(1 / 60)
 
 
 def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store: RecordStore) -> None:
@@ -126,7 +126,7 @@ def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store
         put(spec, store, where, seeds)
     for where, seed, status in ((some, 1, "diverged"), (gone, 1, "diverged"), (gone, 2, "oom")):
         store.save_failed(note_of(spec.config(where, "fedlog", seed)).changed(status=status))
-    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    table = results.fill(spec, "fedlog", Archive(store, {}))
     shown = [printing.cell_text(table.results[c], "best", "percent") for c in (some, gone)]
     assert shown == ["85.00 ± 7.07 [2 of 3, 1 diverged]", "70.00 [1 of 3, 1 OOM, 1 diverged]"]
     assert table.results[some].hours is None, "what diverged would do so again"
@@ -138,7 +138,7 @@ def test_a_number_says_which_of_its_seeds_came_to_nothing(spec: TableSpec, store
 
 
 def test_a_table_of_nothing_is_blank(spec: TableSpec, store: RecordStore) -> None:
-    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    table = results.fill(spec, "fedlog", Archive(store, {}))
     assert {r.status for r in table.results.values()} == {"not run"}
     rows = list(csv.DictReader(io.StringIO(accuracy.wide_text(table))))
     assert all(row["Cora 3"] == "" for row in rows)
@@ -150,7 +150,7 @@ def test_what_is_missing_shows_what_it_would_take_and_csvs_do_not(spec: TableSpe
     for seed in range(2):
         store.save(helpers.record(spec.config(some, "fedlog", seed), seconds={"total": 60.0}))
     run = helpers.record(spec.config(other, "fedlog_matched", 0), seconds={"total": 7200.0})
-    table = tables.fill(spec, "fedlog", Archive(store, {run.key: run}))
+    table = results.fill(spec, "fedlog", Archive(store, {run.key: run}))
     assert [table.results[c].to_run for c in (some, never, other)] == ["(1 min to run)", "", "(6.0 h to run)"]
     assert printing.cell_text(table.results[some], "best", "percent", costs=True).endswith("[2 of 3] (1 min to run)")
     for page in (accuracy.markdown(table), compare.markdown(table), compare.screen(table)):
@@ -159,19 +159,19 @@ def test_what_is_missing_shows_what_it_would_take_and_csvs_do_not(spec: TableSpe
     for rows in (accuracy.long_rows(table), compare.rows(table)):
         assert not any("to run" in str(value) for row in rows for value in row.values())
     assert "to run" not in accuracy.wide_text(table)
-    assert tables.tally(table) == (0, 4)
+    assert results.tally(table) == (0, 4)
 
 
 def test_another_variant_or_setting_is_another_run(spec: TableSpec, store: RecordStore) -> None:
     where = cell(spec, "fedpub")
     for other in ({"method.variant": "release"}, {"protocol.rounds": 2}, {"seed": 7}):
         store.save(helpers.record(override(spec.config(where, "fedlog", 0), other)))
-    assert tables.fill(spec, "fedlog", Archive(store, {})).results[where].status == "not run"
+    assert results.fill(spec, "fedlog", Archive(store, {})).results[where].status == "not run"
 
 
 def test_written_files(spec: TableSpec, store: RecordStore, tmp_path: Path) -> None:
     put(spec, store, cell(spec, "fedpub"), [0.80, 0.82, 0.84])
-    table = tables.fill(spec, "fedlog", Archive(store, {}))
+    table = results.fill(spec, "fedlog", Archive(store, {}))
     made = artifact.make(spec, "fedlog", Archive(store, {}))
     assert made.content.grid == table
     paths = {path.name: path for path in artifact.write(made, tmp_path / "out")}
@@ -263,10 +263,10 @@ def test_shipped_tables(name: str) -> None:
 
 def test_a_tuned_table_says_what_was_chosen(spec: TableSpec, store: RecordStore, monkeypatch) -> None:
     monkeypatch.setattr(TableSpec, "config", lambda self, where, protocol, seed: tuned(seed=seed))
-    assert {r.status for r in tables.fill(spec, "x", Archive(store, {})).results.values()} == {"untuned"}
+    assert {r.status for r in results.fill(spec, "x", Archive(store, {})).results.values()} == {"untuned"}
     record_candidates(store, tuned(), [0.7, 0.9, 0.8], [0.5] * 3)
     assert len(needs.chosen_runs(spec, "x", store)[0]) == 12
-    result = next(iter(tables.fill(spec, "x", Archive(store, {})).results.values()))
+    result = next(iter(results.fill(spec, "x", Archive(store, {})).results.values()))
     assert (result.status, result.chosen) == ("partial", "protocol.lr=0.01")  # the tuning seed's run serves again
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fgl_repro.tables import printing, report
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import printing, report, results
 from fgl_repro.tables.load import load
 from fgl_repro.tables.report import in_print, wins
 from fgl_repro.tables.results import Grid, Result, Stat
@@ -17,13 +16,13 @@ def filled(values: dict[str, list[float | None]], last: float = 0.0) -> Grid:
     spec = load("table1").narrow(datasets=["cora"])
     rows = tuple(row for row in spec.rows if row.id in values)
     spec = replace(spec, rows=rows)
-    results = {}
+    found = {}
     for cell in spec.cells():
         mean = values[cell.row.id][spec.clients.index(cell.clients)]
         bonus = last if cell.row.method == "fedlog" else 0.0
         best, late = (None if mean is None else Stat(mean + more, 0.0, 3) for more in (0.0, bonus))
-        results[cell] = Result(best, late, 3, "complete", "", ())
-    return Grid(spec, "fedlog", "best", 0, results)
+        found[cell] = Result(best, late, 3, "complete", "", ())
+    return Grid(spec, "fedlog", "best", 0, found)
 
 
 ROWS = {"local": [0.5, 0.7, 0.6], "fedavg": [0.6, 0.6, 0.6], "fedlog-release": [0.61, 0.7, 0.65]}
@@ -77,13 +76,13 @@ def test_the_report_says_so() -> None:
 def test_differences_of_rows_are_taken_from_means() -> None:
     spec = load("table7")
     half, degree = spec.rows
-    results = {
+    found = {
         cell: Result(Stat(0.5 if cell.row == half else 0.525, 0.0, 3), None, 3, "complete", "", ())
         for cell in spec.cells()
     }
-    table = Grid(spec, "fedlog", "best", 0, results)
+    table = Grid(spec, "fedlog", "best", 0, found)
     (line,) = spec.differences.values()
-    assert printing.signed(tables.row_gap(table, line, spec.panels[0], "cora", 3, "best")) == "+2.50"
-    assert tables.row_gap(table, line, spec.panels[0], "cora", 3, "last") is None
+    assert printing.signed(results.row_gap(table, line, spec.panels[0], "cora", 3, "best")) == "+2.50"
+    assert results.row_gap(table, line, spec.panels[0], "cora", 3, "last") is None
     part = table.narrowed(spec.narrow(methods=[degree.id]))
-    assert tables.row_gap(part, line, spec.panels[0], "cora", 3, "best") is None
+    assert results.row_gap(part, line, spec.panels[0], "cora", 3, "best") is None

@@ -38,7 +38,7 @@ def test_a_line_with_its_band_shares_an_entry_of_the_legend():
 
 def test_a_line_breaks_where_nothing_ran_and_its_band_too():
     def draw(figure: Figure):
-        places = [(0, 50.0, 1.0), (1, 51.0, 1.0), drawings.gap(2), (3, 53.0, 1.0), (4, 54.0, 1.0)]
+        places = [(0, 50.0, 1.0), (1, 51.0, 1.0), drawings.no_point(2), (3, 53.0, 1.0), (4, 54.0, 1.0)]
         drawings.band(figure.subplots(), places, 0, "FedAvg")
 
     found, _ = traces(draw)

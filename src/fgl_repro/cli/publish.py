@@ -65,16 +65,16 @@ def _write_pages(args: argparse.Namespace, paper: str, specs: list[TableSpec], w
     names = {spec.name for spec in specs}
     _refuse_blanks(args, made)
     for item in (item for item in made if item.spec.name in names and item.has_numbers):
-        artifact.write(item, args.results / item.place)
+        artifact.write(item, args.results / item.folder)
     print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
 
 
 def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) -> None:
     """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
     for item in made:
-        count = artifact.blanked(item, args.results / item.place)
+        count = artifact.blanked(item, args.results / item.folder)
         if count:
-            path = args.results / item.place / f"{item.spec.stem}.csv"
+            path = args.results / item.folder / f"{item.spec.stem}.csv"
             raise UserError(
                 f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
                 "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "
@@ -100,7 +100,7 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     if old:
         print(_outdated(old, args.replace), file=sys.stderr)
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
-    kept = {key: store.curves(key) for key in done if key in drawn or store.enough(key, "all")}
+    kept = {key: store.curves(key) for key in done if key in drawn or store.is_done(key, "all")}
     # Former curves go before the records and new ones come after, so that a kill leaves no run with another one's.
     if former := gone | {run.key for run in again if args.replace}:
         curves.pack({}, rounds, former)

@@ -18,12 +18,12 @@ from fgl_repro.config import (
     AXES,
     Config,
     as_plain,
+    compose_ahead,
     conf_dir,
     folders,
     key_of,
     options,
     override,
-    read,
     searched,
     unchecked,
     yaml_files,
@@ -100,7 +100,9 @@ def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str
     """
     wanted = [name for name in names() if table is None or name.partition("/")[0] == table]
     if table is None:
-        read((group, name) for group in AXES for name, path in yaml_files(group).items() if conf_dir() in path.parents)
+        compose_ahead(
+            (group, name) for group in AXES for name, path in yaml_files(group).items() if conf_dir() in path.parents
+        )
     found: dict[str, list[TableSpec]] = {}
     for name in wanted if table is None or table in papers() else [table]:
         try:
@@ -217,7 +219,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
     left = [
         config
         for config in configs
-        if args.fresh or own.path(key := key_of(config)).exists() or not known.enough(key, config.runtime.curves)
+        if args.fresh or own.path(key := key_of(config)).exists() or not known.is_done(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
         place = folders.packed(paper)[0] if paper in folders.papers else folders.results

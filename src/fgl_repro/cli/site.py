@@ -45,7 +45,7 @@ def _tell_of_unwritten(args: argparse.Namespace, specs: Iterable[TableSpec]) -> 
     """Say which tables of a user's own have no page, because they have not been written yet."""
 
     def is_written(spec: TableSpec) -> bool:
-        files = (artifact.place(spec, name) / f"{spec.stem}.csv" for name in spec.protocols)
+        files = (artifact.folder_of(spec, name) / f"{spec.stem}.csv" for name in spec.protocols)
         return any((folder / file).exists() for file in files for folder in (args.results, args.tables))
 
     if bare := [spec.name for spec in specs if not (spec.is_ours or is_written(spec))]:

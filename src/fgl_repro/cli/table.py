@@ -62,12 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def folder(sub: argparse.ArgumentParser, flag: str, default: Path | None, help: str, written: bool = True) -> None:
+    def folder(sub: argparse.ArgumentParser, flag: str, default: Path | None, about: str, written: bool = True) -> None:
         kind = request.folder if written else request.existing
-        sub.add_argument(flag, type=kind, default=default, metavar="DIR", help=help)
+        sub.add_argument(flag, type=kind, default=default, metavar="DIR", help=about)
 
-    def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help, description=help)
+    def add(name: str, command: Command, about: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=about, description=about)
         folder(sub, "--records", default_records(), "run records", written=name in ("run", "unpack"))
         published = RESULTS if name == "publish" else default_results()
         folder(sub, "--results", published, f"what is published (default: {published})", written=name == "publish")
@@ -75,8 +75,8 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    def add_table(name: str, command: Command, help: str, more: str = "") -> argparse.ArgumentParser:
-        sub = add(name, command, help)
+    def add_table(name: str, command: Command, about: str, more: str = "") -> argparse.ArgumentParser:
+        sub = add(name, command, about)
         sub.add_argument("table", metavar="TABLE", help=f"a name from 'fgl-table list'{more}")
         examples = ("cora,citeseer", "3,5", "local,fedpub", "0,1")
         for axis, example in zip(NARROWED, examples, strict=True):
@@ -89,42 +89,44 @@ def _parser() -> argparse.ArgumentParser:
     run = add_table("run", _run, "do the missing runs, write the table, print it beside the paper", whole)
     run.add_argument("--fast", action="store_true", help="smoke test: two rounds of one corner; nothing is kept")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at a time (default: 1; ray, slurm: what they have)")
-    help = "who does the runs: processes here, Ray, job arrays of Slurm, or submitit without Slurm"
-    run.add_argument("--launcher", default="local", metavar="local|ray|slurm|submitit_local", help=help)
+    about = "who does the runs: processes here, Ray, job arrays of Slurm, or submitit without Slurm"
+    run.add_argument("--launcher", default="local", metavar="local|ray|slurm|submitit_local", help=about)
     run.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; auto: this machine's (default: our own)")
-    help = "options of submitit, as timeout_min=120,slurm_partition=gpu,gpus_per_node=1"
-    run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=help)
+    about = "options of submitit, as timeout_min=120,slurm_partition=gpu,gpus_per_node=1"
+    run.add_argument("--slurm", type=request.settings, default={}, metavar="NAME=VALUE,...", help=about)
     run.add_argument("--device", metavar="auto|cpu|cuda:0", help="runtime.device of every run")
     run.add_argument("--threads", type=int, metavar="N", help="runtime.threads of every run")
     run.add_argument("--fresh", action="store_true", help="do runs that are published, too; those recorded here stay")
     show = add_table("show", _show, "print the table beside the paper from records; run and write nothing")
-    help = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
-    test = add_table("test", _test, help)
-    help = "which (default: the one you add, or the paper's own)"
-    test.add_argument("--row", type=row_id, default="", metavar="fedpub-paper", help=help)
+    about = "ask whether one row is better than each other: paired t-tests over the seeds that both have; run nothing"
+    test = add_table("test", _test, about)
+    about = "which (default: the one you add, or the paper's own)"
+    test.add_argument("--row", type=row_id, default="", metavar="fedpub-paper", help=about)
     missing = add_table("missing", _missing, "print the commands of the runs still to do", whole)
-    help = "write table, comparison and figure from records and print the summary; of a part only print it"
-    compare = add_table("compare", _compare, help, whole)
+    about = "write table, comparison and figure from records and print the summary; of a part only print it"
+    compare = add_table("compare", _compare, about, whole)
     tex = add_table("latex", _latex, "print the table in LaTeX, from records, best and second best marked")
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
     push = add_table("push", _push, "log recorded runs to Weights & Biases")
     for sub in (run, show, test, missing, compare, tex, push):
-        help = "further rows, below the table's own" + "; only they are run, into a folder of their own" * (sub is run)
-        sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=help)
+        about = "further rows, below the table's own" + "; only they are run, into a folder of their own" * (sub is run)
+        sub.add_argument("--add", type=_listed(str), default=[], metavar="mine,fedgta:paper", help=about)
     push.add_argument("--mode", default="offline", choices=("offline", "online"), help="default: offline")
-    help = "log again what was logged for this table, protocol, mode and project; W&B's charts then count it twice"
-    push.add_argument("--again", action="store_true", help=help)
+    about = "log again what was logged for this table, protocol, mode and project; W&B's charts then count it twice"
+    push.add_argument("--again", action="store_true", help=about)
     push.add_argument("--entity", metavar="NAME", help="W&B user or team (default: your own)")
-    help = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
-    board = add_table("dashboard", _dashboard, help)
+    about = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
+    board = add_table("dashboard", _dashboard, about)
     board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
     for sub in (push, board):
         sub.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
-    help = "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
-    packing = add("publish", _publish, help)
+    about = (
+        "pack records into results/<paper>/runs.csv, write tables and pages there: the one command that changes them"
+    )
+    packing = add("publish", _publish, about)
     packing.add_argument("--only-records", action="store_true", help="pack, and leave tables and pages as they are")
-    help = "published runs give way to what ran again here with other numbers, and those of older revisions go"
-    packing.add_argument("--replace", action="store_true", help=help)
+    about = "published runs give way to what ran again here with other numbers, and those of older revisions go"
+    packing.add_argument("--replace", action="store_true", help=about)
     unpack = add("unpack", _unpack, "make record files from results/<paper>/runs.csv and curves.csv")
     condense = add("report", _report, "condense every table and protocol of each paper into a page")
     for sub in (run, compare, condense, board):
@@ -199,7 +201,7 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
     written = []
     for wanted in _watched(requests):
         whole = artifact.make(wanted.spec, wanted.protocol, archive)
-        written = artifact.write(whole, args.out / whole.place)
+        written = artifact.write(whole, args.out / whole.folder)
         if len(requests) == 1:
             print(whole.screen if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive).screen)
         else:
@@ -267,8 +269,8 @@ def _missing(args: argparse.Namespace) -> int:
                 configs[key] = config
     costs, left = archive.costs, []
     for config in configs.values():
-        chosen = tuning.choose(config, archive)
-        if chosen is None or not archive.enough(key := key_of(chosen), config.runtime.curves):
+        chosen = tuning.chosen_config(config, archive)
+        if chosen is None or not archive.is_done(key := key_of(chosen), config.runtime.curves):
             print(request.command_of(config, args.records))
             left.append(science(chosen or config))
         elif (record := archive.load(key)) is not None and not record.on_gpu:
@@ -294,7 +296,7 @@ def _compare(args: argparse.Namespace) -> int:
         made = artifact.make(wanted.part, wanted.protocol, archive)
         where_written = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
-            where_written = _files(artifact.write(made, args.out / made.place))
+            where_written = _files(artifact.write(made, args.out / made.folder))
         text = made.content.body if made.content.grid else made.page
         if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
             cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")

@@ -75,4 +75,4 @@ def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:
     table = results.fill(wanted.part, wanted.protocol, request.folders_of(args).archive(wanted.spec.paper))
     if args.entity:
         return dashboards.save(table, args.entity, args.project)
-    return dashboards.write(table, args.out / artifact.place(wanted.spec, wanted.protocol), args.project)
+    return dashboards.write(table, args.out / artifact.folder_of(wanted.spec, wanted.protocol), args.project)

@@ -206,7 +206,7 @@ _nodes: dict[tuple[str, str], DictConfig] = {}
 """Options that were composed, unresolved, by group and name; under two empty names, what a run has unless told."""
 
 
-def read(wanted: Iterable[tuple[str, str]]) -> None:
+def compose_ahead(wanted: Iterable[tuple[str, str]]) -> None:
     """Compose options of groups in one go, which takes Hydra hardly longer than one; unknown names are passed over."""
     left = [pair for pair in dict.fromkeys(wanted) if pair not in _nodes]
     left = [(group, name) for group, name in left if not group or name in yaml_files(group)]
@@ -228,7 +228,7 @@ def read(wanted: Iterable[tuple[str, str]]) -> None:
 
 
 def _node(group: str, option: str) -> DictConfig:
-    read([(group, option)])
+    compose_ahead([(group, option)])
     return _nodes[group, option]
 
 

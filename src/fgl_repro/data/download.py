@@ -113,6 +113,7 @@ def verify(path: Path, expected: str) -> None:
 
 
 def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -19,7 +19,8 @@ class Graph:
     Attributes:
         name: Dataset name, for example ``cora``.
         features: Node features, CSR float32 ``[N, d]``.
-        adjacency: Symmetric 0/1 CSR float32 ``[N, N]``, no self-loops, neighbour lists ascending.
+        adjacency: Symmetric CSR float32 ``[N, N]``, no self-loops, neighbour lists ascending; links weigh 1, but of
+            condensed graphs anything above 0.
         labels: Class of each node, int64 ``[N]``.
         num_classes: Number of classes C of the whole data set.
         original_id: Node id in the raw files, int32 ``[N]``, ascending.
@@ -55,6 +56,11 @@ class Graph:
         """How large the graph is, by what is counted."""
         counts = {"nodes": self.num_nodes, "edges": self.num_edges}
         return counts | {"features": self.num_features, "classes": self.num_classes}
+
+    @cached_property
+    def degree(self) -> np.ndarray:
+        """Neighbours of each node, int32 ``[N]``."""
+        return np.diff(self.adjacency.indptr)
 
     @cached_property
     def fingerprint(self) -> str:

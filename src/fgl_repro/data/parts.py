@@ -20,7 +20,7 @@ def parts(graph: Graph) -> list[dict[str, int | float]]:
 def classes(graph: Graph) -> list[dict[str, int | float]]:
     """Return a line for each class of a graph."""
     counts = np.bincount(graph.labels, minlength=graph.num_classes)
-    ends = np.bincount(graph.labels, np.diff(graph.adjacency.indptr), graph.num_classes)
+    ends = np.bincount(graph.labels, graph.degree, graph.num_classes)
     return [
         {"class": c, "nodes": int(n), "share": float(n / graph.num_nodes), "degree": float(sum_ / max(n, 1))}
         for c, (n, sum_) in enumerate(zip(counts, ends, strict=True))

@@ -15,7 +15,7 @@ from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.catalog import facts
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-UNUSED = 3  # in the graph, but neither trained on nor measured; only worlds that thin the training nodes have such
+UNUSED = 3  # neither trained on nor measured: of no client, or thinned out of the training nodes
 
 Ratios = tuple[float, float, float]
 RoleSource = Literal["stream", "fedpub", "opfgl", "openfgl", "partitioner"]

@@ -23,7 +23,8 @@ class UnionGraph:
         base: The graph the nodes come from.
         node: Base-graph node of each union node, int64 ``[N]``; clients contiguous, ascending inside a client.
         ptr: Client k owns union nodes ``ptr[k]:ptr[k + 1]``, int64 ``[K + 1]``.
-        adjacency: Block-diagonal symmetric 0/1 CSR float32 ``[N, N]``, no self-loops.
+        adjacency: Block-diagonal symmetric CSR float32 ``[N, N]``, no self-loops; links weigh 1, but of condensed
+            graphs anything above 0.
         block: The graph of one client, where the union was made as copies of it; else None.
     """
 
@@ -78,7 +79,12 @@ class UnionGraph:
         return labels
 
     @cached_property
-    def class_counts(self) -> np.ndarray:
+    def degree(self) -> np.ndarray:
+        """Neighbours of each union node, int32 ``[N]``."""
+        return np.diff(self.adjacency.indptr)
+
+    @cached_property
+    def nodes_by_class(self) -> np.ndarray:
         """Nodes of each class at each client, int64 ``[K, C]``."""
         return self.counts(np.arange(self.num_nodes))
 

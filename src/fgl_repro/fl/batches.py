@@ -63,7 +63,7 @@ class Batches:
                 orders[k, start : start + count] = self._rng[k].permutation(rows)[:count]
                 uniform[k, start : start + count] = self._neighbour_rng[k].random((count, self.draws), dtype=np.float32)
         for step in range(int(self.steps.max())):
-            part = orders[:, step * self.size : (step + 1) * self.size]
+            columns = slice(step * self.size, (step + 1) * self.size)
+            part = orders[:, columns]
             taken = part >= 0
-            numbers = uniform[:, step * self.size : (step + 1) * self.size][taken]
-            yield Batch(np.sort(part[taken]), step < self.steps, numbers)
+            yield Batch(np.sort(part[taken]), step < self.steps, uniform[:, columns][taken])

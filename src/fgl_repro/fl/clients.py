@@ -132,7 +132,11 @@ class Clients:
 
     @property
     def separable(self) -> bool:
-        """Whether some, without the others, come out the same: of one kind, on their own subgraphs, with no draws."""
+        """Whether a client's training gives the same without the other clients.
+
+        They have one architecture, see their own subgraphs alone, and neither dropout, neighbours nor batches are drawn
+        from a stream that all share.
+        """
         model, plain = self.model, type(self.inputs) is Inputs
         still = isinstance(model, Layered) and not (model.dropout or model.fanout or model.test_fanout)
         return plain and still and not self.protocol.batch
@@ -157,7 +161,11 @@ class Clients:
         return out
 
     def among(self, values: Tensor, view: View) -> Tensor:
-        """Pick these clients' part of ``values`` ``[K, r, ...]`` of the same rows of all, as wide as ``view``."""
+        """Pick the rows of these clients out of ``values`` ``[K, r, ...]``, cut to the width of ``view``.
+
+        Args:
+            values: What a view of the same rows of all clients gave.
+        """
         return values[torch.from_numpy(self.index).to(values.device), : view.mask.shape[1]]
 
     def steps(

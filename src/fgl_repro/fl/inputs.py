@@ -72,8 +72,8 @@ class Inputs:
         if not self.model.test_fanout:
             return self.model.view(self.views, graph, rows)
         shape = (len(rows), draws_of(self.model.test_fanout))
-        numbers = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
-        return sampling.Neighbours.of(graph, self.views.device).view(rows, numbers, self.model.test_fanout)
+        uniform = numpy_rng("test-neighbours", self.seed).random(shape, np.float32)
+        return sampling.Neighbours.of(graph, self.views.device).view(rows, uniform, self.model.test_fanout)
 
 
 def draws_of(fan: int) -> int:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -79,7 +78,7 @@ class Prober:
         view = next(iter(self._losses.values()))
         with self._clock():
             with torch.no_grad():
-                embedded = self.clients.model.embed(trained, cast(Any, view))
+                embedded = self.clients.model.embed(trained, view)
             found = likeness(embedded, view, self.clients.world.graph.base.num_classes).tolist()
         rounded = [[[None if np.isnan(v) else round(v, 6) for v in line] for line in square] for square in found]
         return {"alike": rounded}

@@ -171,14 +171,14 @@ class _Rounds(Generic[S]):
                 self.best_round, self.best_score = number, merit
                 for name, value in trained.items():
                     self.best[name].copy_(value)
-            if (
-                self.rules.judged != "server"
-                and upload is not None
-                and (self.rules.fine_tuning or number + 1 < self.rules.rounds)
-            ):
+            if upload is not None and self._mixes_after(number):
                 self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
         return Turn(values, up=upload, down=self.incoming if self.rules.judged == "server" else before)
+
+    def _mixes_after(self, number: int) -> bool:
+        """Tell whether the server mixes after the models were judged: not where its own are, nor for nobody to take."""
+        return self.rules.judged != "server" and (self.rules.fine_tuning > 0 or number + 1 < self.rules.rounds)
 
     def receive(self, *judged: str) -> None:
         """Let clients take what has come down, if anything has and ``judged`` names whose models are."""

@@ -53,12 +53,12 @@ class State:
 
     Attributes:
         weights: W, by the name of the tensor that it mixes, ``[K, ...]``.
-        streams: Each client's stream of random numbers.
+        rngs: Each client's stream of random numbers.
         received: How often something came down; the first time all have what comes.
     """
 
     weights: Params
-    streams: list[np.random.Generator]
+    rngs: list[np.random.Generator]
     received: int = 0
 
 
@@ -99,8 +99,8 @@ class FedALA(FedAvg[State]):
     def state(self, clients: Clients) -> State:
         upper = list(clients.params)[-self.tensors :]
         ones = {name: torch.ones_like(clients.params[name]).requires_grad_() for name in upper}
-        streams = [numpy_rng(f"fedala/{k}", clients.seed) for k in range(clients.count)]
-        return State(ones, streams)
+        rngs = [numpy_rng(f"fedala/{k}", clients.seed) for k in range(clients.count)]
+        return State(ones, rngs)
 
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         """Take the lower tensors as they are, learn how to mix the upper ones, and mix them."""
@@ -141,7 +141,7 @@ class FedALA(FedAvg[State]):
     def epoch(self, clients: Clients, state: State) -> list[LocalStep]:
         """Draw the batches of an epoch, of a part that every client draws anew."""
         parts = []
-        for rng, rows in zip(state.streams, clients.world.train_of, strict=True):
+        for rng, rows in zip(state.rngs, clients.world.train_of, strict=True):
             count = min(max(int(self.part * len(rows)), 1), len(rows))
             first = rng.integers(len(rows) - count + 1)
             parts.append(rows[first : first + count])
@@ -150,7 +150,7 @@ class FedALA(FedAvg[State]):
         for start in range(0, longest, size):
             some = [part[start : start + size] for part in parts]
             draws = draws_of(clients.model.fanout)
-            uniform = [g.random((len(own), draws), np.float32) for g, own in zip(state.streams, some, strict=True)]
+            uniform = [rng.random((len(own), draws), np.float32) for rng, own in zip(state.rngs, some, strict=True)]
             batch = Batch(np.concatenate(some), np.array([len(own) > 0 for own in some]), np.concatenate(uniform))
             made.append(steps.LocalStep(batch.active, clients.inputs.batch(batch), batch))
         return made

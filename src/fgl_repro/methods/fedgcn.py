@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -52,8 +53,6 @@ class Halo:
     Attributes:
         graph: Own nodes and the first rings around them, induced on A_g.
         own: Union nodes of ``graph`` that are client k's own, in the order of the training graph, int64 ``[N]``.
-        adjacency: The same blocks cut from D_g^-1/2 (A_g + I) D_g^-1/2, degrees those of A_g.
-        sums: Rows of that matrix times the features: exact neighbour sums of every union node, ``[N', d]``.
         ring: Nodes of the halo alone, per client, int64 ``[K]``.
     """
 
@@ -64,11 +63,23 @@ class Halo:
         adjacency = sp.csr_matrix(sp.diags_array(joint) @ union.base.adjacency @ sp.diags_array(joint))
         adjacency.eliminate_zeros()
         self.graph, self.own = surrounded(union, adjacency, hops)
-        normal = views_of.gcn_norm(adjacency)
-        blocks = [induced(normal, nodes) for nodes in np.split(self.graph.node, self.graph.ptr[1:-1])]
-        self.adjacency = sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
-        self.sums = sp.csr_matrix(normal @ union.base.features)[self.graph.node]
         self.ring = np.diff(self.graph.ptr) - np.diff(union.ptr)
+
+    @cached_property
+    def normal(self) -> sp.csr_matrix:
+        """D_g^-1/2 (A_g + I) D_g^-1/2 over the nodes of the base graph."""
+        return views_of.gcn_norm(self.graph.base.adjacency)  # `surrounded` puts A_g there
+
+    @cached_property
+    def adjacency(self) -> sp.csr_matrix:
+        """The blocks of ``graph``, cut from ``normal``: degrees are those of A_g."""
+        blocks = [induced(self.normal, nodes) for nodes in np.split(self.graph.node, self.graph.ptr[1:-1])]
+        return sp.csr_matrix(sp.block_diag(blocks, format="csr", dtype=np.float32))
+
+    @cached_property
+    def sums(self) -> sp.csr_matrix:
+        """Rows of ``normal`` times the features: exact neighbour sums of every union node, ``[N', d]``."""
+        return sp.csr_matrix(self.normal @ self.graph.base.features)[self.graph.node]
 
 
 def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[UnionGraph, np.ndarray]:

@@ -105,7 +105,7 @@ class FedGTA(FedAvg[State]):
 
     def state(self, clients: Clients) -> State:
         graph, device = clients.world.graph, clients.device
-        degree = np.diff(graph.adjacency.indptr).astype(np.float32)
+        degree = graph.degree.astype(np.float32)
         trains = torch.zeros(graph.num_nodes, dtype=torch.bool)
         trains[torch.from_numpy(clients.world.train)] = True
         labels = F.one_hot(torch.from_numpy(graph.labels), graph.base.num_classes).float() * trains.unsqueeze(1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from fgl_repro.nn.sparse import csr_tensor, product
 
 SLOPE = 0.2
-"""Of the leaky ReLU that scores go through."""
+"""Slope of the leaky ReLU that scores go through, below 0."""
 
 
 @dataclass(frozen=True)

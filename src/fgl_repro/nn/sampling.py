@@ -42,7 +42,7 @@ class Neighbours:
         rows = graph.base.features[graph.node]
         made = np.empty((0, rows.shape[1]), dtype=np.float32) if more is None else more
         self.features: Tensor | SparseOp
-        if rows.nnz + made.size < views_of.SPARSE_BELOW * self.absent * rows.shape[1]:
+        if views_of.few(rows.nnz + made.size, self.absent, rows.shape[1]):
             rows = sp.csr_matrix(sp.vstack([rows, sp.csr_matrix(made)], format="csr"))
             self.features = SparseOp.of(views_of.by_client(rows, owner, graph.num_clients), device)
         else:
@@ -57,20 +57,20 @@ class Neighbours:
         """Take the neighbours from a union graph as it is."""
         return Neighbours(graph, graph.adjacency, graph.owner, device)
 
-    def view(self, rows: np.ndarray, numbers: np.ndarray, fan: int) -> SageView:
+    def view(self, rows: np.ndarray, uniform: np.ndarray, fan: int) -> SageView:
         """Build a batch.
 
         Args:
             rows: Its union nodes, ascending.
-            numbers: Of U[0, 1), ``[R, f + f f]``; they choose the neighbours of each row, and of each of these.
+            uniform: Of U[0, 1), ``[R, f + f f]``; they choose the neighbours of each row, and of each of these.
             fan: Neighbours f that are drawn of each.
         """
         outer = Padded.of(rows, self.graph)
         nodes = np.full((outer.clients, outer.width), self.absent)
         nodes.reshape(-1)[outer.slot] = rows
-        uniform = outer.scatter(numbers)
-        first = self.drawn(nodes, uniform[..., :fan])
-        second = self.drawn(first, uniform[..., fan:].reshape(*first.shape, fan))
+        padded = outer.scatter(uniform)
+        first = self.drawn(nodes, padded[..., :fan])
+        second = self.drawn(first, padded[..., fan:].reshape(*first.shape, fan))
         own = np.concatenate([nodes, first.reshape(outer.clients, -1)], axis=1)
         around = np.concatenate([first, second.reshape(outer.clients, -1, fan)], axis=1)
         inner = outer.width * (1 + fan)

@@ -62,7 +62,7 @@ def attempt(
             return "recorded"
         if old is not None:
             # W&B never takes an id twice: this run is the next attempt, which no table has logged yet.
-            note = note.changed(wandb=old.pushed_for_nothing().wandb)
+            note = note.changed(wandb=old.without_purposes().wandb)
         try:
             how = config.logger
             logged: dict[str, Any] = {"project": how.project, "entity": how.entity, "system": how.system}

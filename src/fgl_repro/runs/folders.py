@@ -159,7 +159,7 @@ class RunFolders:
             where = f"{self.results}/*/runs.csv, column key, and {self.records}"
             raise UserError(f"no run, recorded here or published, has a key that starts with {key!r}: see {where}.")
         if len(here) + len(published) > 1:
-            labels = {each: _label(own.whole(each)) for each in sorted(here)[:NAMED]}
+            labels = {each: _label(own.load_if_whole(each)) for each in sorted(here)[:NAMED]}
             labels |= {each: _label(published[each][each]) for each in sorted(published)[: NAMED - len(labels)]}
             digits = max(8, len(key) + 1)
             named = ", ".join(f"{each[:digits]} ({what})" for each, what in labels.items())

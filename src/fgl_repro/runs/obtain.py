@@ -38,7 +38,7 @@ def obtain(
         UserError: It failed.
     """
     key = key_of(config)
-    found = None if is_missing(config, store) else store.whole(key)
+    found = None if is_missing(config, store) else store.load_if_whole(key)
     if found is not None:
         return found, False
     wandb_mode = config.logger.mode if live else "disabled"
@@ -50,18 +50,18 @@ def obtain(
     return record, ending == "done"
 
 
-def tune(config: Config, known: Callable[[], RunSource], compute: Callable[[Config], object]) -> tuning.Choice:
+def tune(config: Config, known: Callable[[], RunSource], compute: Callable[[Config], object]) -> tuning.Candidate:
     """Compute the tuning candidates of a run that may be missing, and choose; without tuning it is chosen itself.
 
     A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again.
     """
-    for candidate in tuning.choices(config):
+    for candidate in tuning.candidates(config):
         if _untried(candidate.config, known()):
             try:
                 compute(candidate.config)
             except DivergenceError as error:
                 print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
-    chosen = tuning.chosen(config, known())
+    chosen = tuning.best_candidate(config, known())
     assert chosen is not None
     return chosen
 
@@ -114,13 +114,13 @@ def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> l
     if jobs == 1:
         return _here(configs, folders)
     _importable(configs)
-    known, candidates = folders.done, [each for config in configs for each in tuning.candidates(config)]
+    known, candidates = folders.done, [each for config in configs for each in tuning.candidate_configs(config)]
     untried = {key_of(config): config for config in candidates if _untried(config, known)}
     lost = _in_processes(untried.values(), jobs, folders)
     store = folders.store
     notes = {key: note for key in untried if (note := store.load_failed(key)) is not None}
     done = {key for key in untried if key not in notes and store.path(key).exists()}
-    chosen = [each for config in configs if (each := tuning.choose(config, folders.done)) is not None]
+    chosen = [each for config in configs if (each := tuning.chosen_config(config, folders.done)) is not None]
     left = [config for config in chosen if not (config.runtime.force and key_of(config) in done)]
     diverged = {key for key, note in notes.items() if note.status == DIVERGED}  # they have lost, and are no failure
     failed = {key: why for key, why in lost.items() if key not in diverged} | _in_processes(left, jobs, folders)

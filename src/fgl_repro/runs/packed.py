@@ -151,7 +151,7 @@ def _row(record: Record, probes: Sequence[str]) -> dict[str, Any]:
 
 
 def _whole(note: Note) -> dict[str, str]:
-    bare = note.pushed_for_nothing()  # whoever unpacks it has pushed it nowhere
+    bare = note.without_purposes()  # whoever unpacks it has pushed it nowhere
     return {"record": json.dumps(bare.as_json(), sort_keys=True, separators=(",", ":"))}
 
 

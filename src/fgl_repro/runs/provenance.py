@@ -48,7 +48,7 @@ def gpu_of(device: Device, deterministic: bool) -> dict[str, str]:
     return {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)} | order
 
 
-def text_of(config: Config) -> str:
+def options_digest(config: Config) -> str:
     """Return a digest, 12 hex digits, of the files that the run's options are written in.
 
     Those of their bases are among them. Whoever edits a method and forgets its ``revision`` is told so by the digest.
@@ -59,7 +59,7 @@ def text_of(config: Config) -> str:
 
 def edited(record: Record, config: Config) -> bool:
     """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
-    return record.versions.get("options") not in (None, text_of(config))
+    return record.versions.get("options") not in (None, options_digest(config))
 
 
 def mixed_graphs(records: Iterable[Record]) -> str:
@@ -141,7 +141,7 @@ def note_of(config: Config) -> Note:
         cell=cell_of(config),
         config=science(config),
         protocol=config.protocol.name,
-        versions=versions() | {"options": text_of(config)},
+        versions=versions() | {"options": options_digest(config)},
         git=git_state(),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -136,7 +136,7 @@ class Note(Strict):
         """Return a copy with other ``parts``."""
         return replace(self, **parts)
 
-    def pushed_for_nothing(self) -> Self:
+    def without_purposes(self) -> Self:
         """Return it as it was before it was pushed for any table; attempt and id of its mirror stay."""
         return self.changed(wandb={name: value for name, value in self.wandb.items() if name != "purposes"})
 

@@ -95,7 +95,7 @@ class RecordStore:
         path = self.path(key)
         return _read(path, Record) if path.exists() else None
 
-    def whole(self, key: str) -> Record | None:
+    def load_if_whole(self, key: str) -> Record | None:
         """Do as ``load``, but take a record that is damaged or out of reach for none."""
         with suppress(UserError, OSError):
             return self.load(key)
@@ -140,7 +140,7 @@ class RecordStore:
         if claim is None:
             return
         with claim:
-            now = self.whole(record.key)
+            now = self.load_if_whole(record.key)
             if now is not None and now.written == record.written:
                 self.save(now.changed(wandb=mirror))
 
@@ -155,9 +155,9 @@ class RecordStore:
         path = self.beside(key, "curves.csv")
         return read_curves(path) if path.exists() else {}
 
-    def enough(self, key: str, curves: str = "validation") -> bool:
+    def is_done(self, key: str, curves: str = "validation") -> bool:
         """Tell whether a run is done: recorded, and with its probes in every round if ``curves`` is ``all``."""
-        record = self.whole(key)
+        record = self.load_if_whole(key)
         if record is None or curves != "all":
             return record is not None
         try:
@@ -270,7 +270,6 @@ class Archive:
         lenient: Set damaged files aside instead of refusing.
         took: Science and seconds of the packed runs, where that is to be had without reading each.
         diverged: Notes of published runs that diverged, by key.
-
     """
 
     def __init__(
@@ -304,7 +303,7 @@ class Archive:
         """Tell whether the run of ``key`` is recorded here, be it published, too."""
         return self.load(key) is not None and key in self._local
 
-    def enough(self, key: str, curves: str = "validation") -> bool:
+    def is_done(self, key: str, curves: str = "validation") -> bool:
         """Tell whether a run was done here or published, with its probes in every round if ``curves`` is ``all``."""
         if curves != "all" and key in self._packed:
             return True
@@ -336,5 +335,5 @@ RunSource = RecordStore | Archive
 
 
 def is_missing(config: Config, source: RunSource) -> bool:
-    """Tell whether a run is to be done: what there is of it is not enough, or it is forced."""
-    return config.runtime.force or not source.enough(key_of(config), config.runtime.curves)
+    """Tell whether a run is to be done: it is not done yet, or it is forced."""
+    return config.runtime.force or not source.is_done(key_of(config), config.runtime.curves)

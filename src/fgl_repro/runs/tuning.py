@@ -19,8 +19,8 @@ from fgl_repro.runs.store import RunSource
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A candidate: its run at the tuning seed, and what it overrides."""
+class Candidate:
+    """Settings to choose from: a run with them, and what they override."""
 
     config: Config
     overrides: dict[str, Any]
@@ -29,7 +29,7 @@ class Choice:
         return " ".join(f"{name}={value}" for name, value in self.overrides.items())
 
 
-def tried(config: Config) -> list[dict[str, Any]]:
+def candidate_overrides(config: Config) -> list[dict[str, Any]]:
     """List what each candidate for the method of ``config`` overrides, as the yaml has it; empty without tuning.
 
     Raises:
@@ -56,12 +56,13 @@ def tried(config: Config) -> list[dict[str, Any]]:
     return [dict(overrides) for overrides in given[config.method.name]]
 
 
-def choices(config: Config) -> list[Choice]:
+def candidates(config: Config) -> list[Candidate]:
     """List candidates for the method of ``config``, in the order of the yaml.
 
     There are none when the protocol does not tune.
     """
-    return [Choice(override(config, {**each, "seed": config.protocol.tuning["seed"]}), each) for each in tried(config)]
+    seed = config.protocol.tuning.get("seed")
+    return [Candidate(override(config, {**each, "seed": seed}), each) for each in candidate_overrides(config)]
 
 
 def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:
@@ -73,9 +74,9 @@ def _lists(given: Any) -> TypeGuard[Mapping[str, Sequence[Mapping[str, Any]]]]:
     return isinstance(given, Mapping) and all(map(listed, given.values()))
 
 
-def candidates(config: Config) -> list[Config]:
-    """List the runs that must have ended before ``choose`` can answer; none when the protocol does not tune."""
-    return [choice.config for choice in choices(config)]
+def candidate_configs(config: Config) -> list[Config]:
+    """List the runs that must have ended before one is chosen; none when the protocol does not tune."""
+    return [candidate.config for candidate in candidates(config)]
 
 
 def validation_accuracy(record: Record) -> float:
@@ -89,22 +90,22 @@ def validation_accuracy(record: Record) -> float:
     return found.kind.merit(found.accuracy)
 
 
-def chosen(config: Config, store: RunSource) -> Choice | None:
+def best_candidate(config: Config, store: RunSource) -> Candidate | None:
     """Choose the best candidate, moved to the seed of ``config``; None while some candidates have not ended.
 
     Ties go to the first in the list. Without tuning the config itself comes back, with no overrides.
     """
-    listed = choices(config)
+    listed = candidates(config)
     if not listed:
-        return Choice(config, {})
-    number = best([ended(key_of(choice.config), store) for choice in listed])
+        return Candidate(config, {})
+    number = number_of_best([outcome(key_of(candidate.config), store) for candidate in listed])
     if number is None:
         return None
     overrides = listed[number].overrides
-    return Choice(override(config, overrides), overrides)
+    return Candidate(override(config, overrides), overrides)
 
 
-def ended(key: str, store: RunSource) -> Note | None:
+def outcome(key: str, store: RunSource) -> Note | None:
     """Load the record of a candidate, or the note that it diverged; None while there is neither."""
     found = store.load(key)
     if found is not None:
@@ -115,11 +116,11 @@ def ended(key: str, store: RunSource) -> Note | None:
 
 def diverged(key: str, store: RunSource) -> bool:
     """Tell whether a run has ended without a result, so that a candidate has lost."""
-    note = ended(key, store)
+    note = outcome(key, store)
     return note is not None and note.status == DIVERGED
 
 
-def best(outcomes: Sequence[Note | None]) -> int | None:
+def number_of_best(outcomes: Sequence[Note | None]) -> int | None:
     """Tell which candidate is the best, the first of those that tie; None while some have not ended."""
     if None in outcomes:
         return None
@@ -127,7 +128,7 @@ def best(outcomes: Sequence[Note | None]) -> int | None:
     return scores.index(max(scores))
 
 
-def choose(config: Config, store: RunSource) -> Config | None:
+def chosen_config(config: Config, store: RunSource) -> Config | None:
     """Choose the config that a table prints for this cell and seed; None while candidates are missing."""
-    choice = chosen(config, store)
-    return None if choice is None else choice.config
+    found = best_candidate(config, store)
+    return None if found is None else found.config

@@ -61,9 +61,9 @@ class Artifact:
     content: Content
 
     @property
-    def place(self) -> Path:
+    def folder(self) -> Path:
         """Its folder below that of all tables."""
-        return place(self.spec, self.protocol)
+        return folder_of(self.spec, self.protocol)
 
     @property
     def page(self) -> str:
@@ -94,7 +94,7 @@ class Artifact:
         return {f"{stem}.csv": csv_text(self.content.rows), **pages, **self.content.files}
 
 
-def place(spec: TableSpec, protocol: str) -> Path:
+def folder_of(spec: TableSpec, protocol: str) -> Path:
     """Return the folder of a paper and protocol, ``fedlog/fedlog_matched``, below that of all tables.
 
     With rows that a user has added it is another one, ``fedlog+mine/fedlog_matched``.

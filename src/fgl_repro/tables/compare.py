@@ -50,10 +50,10 @@ def speaking(table: Grid) -> set[Cell]:
     """Choose a cell for each printed number: first row that ran, in the table's order, and first client count."""
     first: dict[object, Cell] = {}
     for cell, found in table.results.items():
-        if (place := reference.where(cell)) is not None:
-            other = first.setdefault((cell.panel, place), cell)
+        if (printed_at := reference.where(cell)) is not None:
+            other = first.setdefault((cell.panel, printed_at), cell)
             if table.results[other].best is None and found.best is not None:
-                first[cell.panel, place] = cell
+                first[cell.panel, printed_at] = cell
     return set(first.values())
 
 
@@ -71,17 +71,18 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
     halves = [line[f"{line['printed_selection']}_half"] for line in once if at[id(line)] == REPRODUCED]
+    # "all" keeps the place that HEADS gives it; it is filled below
     out |= {"all": "", "closely": sum(float(half) <= POINTS for half in halves)}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
-    places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    columns: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for line in (line for line in lines if line[f"{line['printed_selection']}_old_rule"] in COUNTED):
-        place = tuple(str(line.get(name)) for name in ("protocol", "table", "figure", "panel", "dataset", "clients"))
+        column = tuple(str(line.get(name)) for name in ("protocol", "table", "figure", "panel", "dataset", "clients"))
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
-        places.setdefault(place, {}).setdefault(line["name"], means)
-    taus = [found for pairs in places.values() if (found := tau(list(pairs.values()))) is not None]
+        columns.setdefault(column, {}).setdefault(line["name"], means)
+    taus = [found for pairs in columns.values() if (found := tau(list(pairs.values()))) is not None]
     return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
 
 
@@ -106,7 +107,7 @@ def rows(table: Grid) -> list[dict[str, Any]]:
     at_round = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
-        row = head(table, cell) | columns_of(_printed(theirs), 6, "paper_mean", "paper_std")
+        row = head(table, cell) | columns_of(_as_stat(theirs), 6, "paper_mean", "paper_std")
         row |= {"suspect": int(bool(theirs and theirs.suspect)), "note": theirs.note if theirs else ""}
         row |= {"n_seeds": found.best.n if found.best else 0, "wanted": found.wanted}
         row |= {"counted": int(cell in once), "fitted": int(cell.dataset in table.fitted.get(cell.row.method, ()))}
@@ -127,11 +128,11 @@ def rows(table: Grid) -> list[dict[str, Any]]:
 
 def paper_number(theirs: Reference | None, form: str = "percent") -> str:
     """Write the printed number in the table's format, a misprint in brackets."""
-    text = number(_printed(theirs), form)
+    text = number(_as_stat(theirs), form)
     return f"({text})" if theirs and theirs.suspect else text
 
 
-def _printed(theirs: Reference | None) -> Stat | None:
+def _as_stat(theirs: Reference | None) -> Stat | None:
     return None if theirs is None else Stat(theirs.mean, theirs.std, 0)
 
 
@@ -197,7 +198,7 @@ def markdown(table: Grid) -> str:
         *fitted(table),
         *fine_tuned(table),
     ]
-    if printed(table):
+    if has_printed_numbers(table):
         how_to_read = (
             "Kendall's tau-b over the methods that both sides have, of each the first row that ran, and whether the "
         )
@@ -214,7 +215,7 @@ def markdown(table: Grid) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def printed(table: Grid) -> bool:
+def has_printed_numbers(table: Grid) -> bool:
     """Tell whether there is a printed number of any cell."""
     return any(reference.of(cell) is not None for cell in table.results)
 

@@ -212,7 +212,7 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     ]
     sentences += [rebuilds(spec.datasets), spec.blank]
     sentences += ["In print: the paper's own numbers, in brackets where they are taken for misprints."] * (
-        printed and compare.printed(table)
+        printed and compare.has_printed_numbers(table)
     )
     sentences += ["--: no number."] * any(found.at(table.selection) is None for found in table.results.values())
     return escaped(" ".join(filter(None, sentences)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgl_repro.config import Config, key_of, keys_of, override, read
+from fgl_repro.config import Config, compose_ahead, key_of, keys_of, override
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tuning
 from fgl_repro.runs.store import RunSource
@@ -20,7 +20,7 @@ def compose(spec: TableSpec, protocol: str) -> None:
         "model": [spec.model, *(row.model for row in spec.rows), *(panel.model for panel in spec.panels)],
         "method": [row.method for row in spec.rows],
     }
-    read((group, name) for group, names in named.items() for name in names if name)
+    compose_ahead((group, name) for group, names in named.items() for name in names if name)
 
 
 def firsts(spec: TableSpec, protocol: str) -> list[Config]:
@@ -36,7 +36,7 @@ def _first(spec: TableSpec, cell: Cell, protocol: str) -> Config:
         UserError: A candidate would have another value of what tells the cell's row from others of its method.
     """
     config = spec.config(cell, protocol, spec.seeds[0])
-    tuned = {name for overrides in tuning.tried(config) for name in overrides}
+    tuned = {name for overrides in tuning.candidate_overrides(config) for name in overrides}
     kind = (cell.row.method, cell.row.variant)
     kin = [row for row in (spec.whole or spec).rows if (row.method, row.variant) == kind]
     if len(kin) > 1 and (both := sorted(tuned & set(cell.row.overrides))):
@@ -59,20 +59,20 @@ def runs(spec: TableSpec, protocol: str) -> list[Config]:
 
 def candidate_runs(spec: TableSpec, protocol: str) -> list[Config]:
     """List the first phase of a tuned table; empty otherwise."""
-    return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidates(config)]
+    return [candidate for config in firsts(spec, protocol) for candidate in tuning.candidate_configs(config)]
 
 
 def chosen_keys(
     spec: TableSpec, cell: Cell, protocol: str, source: RunSource
-) -> tuple[list[str], tuning.Choice | None]:
+) -> tuple[list[str], tuning.Candidate | None]:
     """Find the keys of a cell's runs, one a seed, and what tuning chose; no keys while candidates are missing."""
-    choice = tuning.chosen(_first(spec, cell, protocol), source)
-    return (keys_of(choice.config, spec.seeds) if choice else []), choice
+    best = tuning.best_candidate(_first(spec, cell, protocol), source)
+    return (keys_of(best.config, spec.seeds) if best else []), best
 
 
 def chosen_runs(spec: TableSpec, protocol: str, source: RunSource) -> tuple[list[Config], int]:
     """List the second phase: the runs a table prints, and how many cannot be named yet as candidates are missing."""
-    found = [tuning.choose(config, source) for config in firsts(spec, protocol)]
+    found = [tuning.chosen_config(config, source) for config in firsts(spec, protocol)]
     known = [run for config in found if config is not None for run in _at_seeds(config, spec)]
     return known, found.count(None) * len(spec.seeds)
 
@@ -80,8 +80,8 @@ def chosen_runs(spec: TableSpec, protocol: str, source: RunSource) -> tuple[list
 def needed(spec: TableSpec, protocol: str, source: RunSource) -> dict[str, Config]:
     """List every run a table rests on that can be named yet, candidates included: its key, and config at some seed."""
     configs = firsts(spec, protocol)
-    found = {key_of(run): run for config in configs for run in tuning.candidates(config)}
+    found = {key_of(run): run for config in configs for run in tuning.candidate_configs(config)}
     for config in configs:
-        if (chosen := tuning.choose(config, source)) is not None:
+        if (chosen := tuning.chosen_config(config, source)) is not None:
             found |= dict.fromkeys(keys_of(chosen, spec.seeds), chosen)
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from fgl_repro.tables.load import papers
 
 WIDTH = 240
-"""Of a thumbnail, in pixels."""
+"""Width of a thumbnail, in pixels."""
 
 
 def page(results: Path) -> str:

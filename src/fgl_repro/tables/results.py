@@ -174,11 +174,11 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Res
     """Fill one cell from the records of its seeds."""
     if not cell.fits:
         return Result(None, None, len(spec.seeds), "no data", "", ())
-    keys, choice = needs.chosen_keys(spec, cell, protocol, source)
-    if choice is None:
+    keys, candidate = needs.chosen_keys(spec, cell, protocol, source)
+    if candidate is None:
         return Result(None, None, len(spec.seeds), "untuned", "", ())
     found = [(key, record) for key in keys if (record := source.load(key)) is not None]
-    ddof = choice.config.protocol.ddof
+    ddof = candidate.config.protocol.ddof
 
     def over_seeds(selection: str) -> Stat | None:
         return stat([measured(r, cell.panel.probe, selection, spec.metric_name(cell.panel)) for _, r in found], ddof)
@@ -190,12 +190,12 @@ def result(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Res
     status = "no data" if status == "not run" and cell.dataset in spec.absent else status
     if status in ("partial", "not run"):
         own = [record.seconds["total"] for record in on_cpus(record for _, record in found)]
-        each = sum(own) / len(own) if own else source.costs.of_like(science(choice.config))
+        each = sum(own) / len(own) if own else source.costs.of_like(science(candidate.config))
         left = len(keys) - len(found) - ended[DIVERGED]  # which would diverge again
         hours = each * left / 3600 if left and each is not None else None
     lost = ", ".join(f"{ended[name]} {word}" for name, word in NO_RESULT.items() if ended[name] and found)
     keys, tuned_on = [key[:8] for key in known], any(record.fine_tuned for _, record in found)
-    return Result(best, last, len(spec.seeds), status, str(choice), tuple(keys), hours, lost, tuned_on)
+    return Result(best, last, len(spec.seeds), status, str(candidate), tuple(keys), hours, lost, tuned_on)
 
 
 def _status(wanted: int, found: int, best: Stat | None, ended: Mapping[str, int]) -> str:

@@ -50,7 +50,7 @@ def board(every: Mapping[str, PublishedPaper]) -> str:
     """Write a line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
-        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_place)]
+        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_by_number)]
         names = (
             f"[{papers()[paper]}]({paper}/FINDINGS.md)",
             f"[`{protocol}`]({paper}/README.md)",
@@ -61,7 +61,7 @@ def board(every: Mapping[str, PublishedPaper]) -> str:
     return grid_text(heads, body, numbers_from=3)
 
 
-def _place(table: str) -> tuple[str, int, str]:
+def _by_number(table: str) -> tuple[str, int, str]:
     """Give the key by which numbers of tables are sorted: 2 before 10, and D2 behind both."""
     letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
     return letter, int(number or 0), rest

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fgl_repro.config import Config, assembled, cache_of_options, conf_dir, copied, read, unchecked
+from fgl_repro.config import Config, assembled, cache_of_options, compose_ahead, conf_dir, copied, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.settings import Setting
@@ -225,7 +225,7 @@ class TableSpec(Entries):
 
     def by_protocol(self) -> list[tuple[TableSpec, str]]:
         """Return the table under each of its protocols."""
-        read(("protocol", protocol) for protocol in self.protocols)
+        compose_ahead(("protocol", protocol) for protocol in self.protocols)
         return [(self.under(protocol), protocol) for protocol in self.protocols]
 
     @property

@@ -39,14 +39,14 @@ class Plan:
         for cell in self.tuned:
             curves = next(iter(cell[0][1].values()))
             found |= dict.fromkeys((key for key, _ in cell), curves)
-            best = tuning.best([tuning.ended(key, archive) for key, _ in cell])
+            best = tuning.number_of_best([tuning.outcome(key, archive) for key, _ in cell])
             found |= {} if best is None else cell[best][1]
         return found
 
     def line(self, archive: Archive) -> list[str]:
         """Tell name, protocol, title, and how many of its runs are recorded, or known to diverge."""
         needed = self.needed(archive)
-        done = sum(archive.enough(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
+        done = sum(archive.is_done(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
         return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]
 
 
@@ -55,8 +55,10 @@ def plan(spec: TableSpec, protocol: str) -> Plan:
     runs: Keys = {}
     tuned = []
     for config in needs.firsts(spec, protocol):
-        if listed := tuning.choices(config):
-            tuned.append([(key_of(choice.config), _of_cell(config, choice.overrides, spec)) for choice in listed])
+        if listed := tuning.candidates(config):
+            tuned.append(
+                [(key_of(candidate.config), _of_cell(config, candidate.overrides, spec)) for candidate in listed]
+            )
         else:
             runs |= _of_cell(config, {}, spec)
     without = "no data" if spec.absent else "needs none"

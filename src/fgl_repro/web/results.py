@@ -152,8 +152,8 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
     if is_grid:
         scripts.write(site.docs, f"{place}/{stem}", grids.data(spec, folder, sources.runs))
         blocks = [*filter(None, head), f'<div class="fgl-grid" data-script="{place}/{stem}"></div>', *_static(beside)]
-        for row in {row.method for row in spec.rows}:
-            site.rows_of.setdefault(row, {})[f"../{place}/{stem}.md"] = f"{spec.full_title}, `{protocol}`"
+        for method in dict.fromkeys(row.method for row in spec.rows):
+            site.rows_of.setdefault(method, {})[f"../{place}/{stem}.md"] = f"{spec.full_title}, `{protocol}`"
     else:
         page = folder / f"{stem}.md"
         text = _mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
@@ -188,7 +188,7 @@ def _files(folder: Path, spec: TableSpec, chart: str) -> str:
 
 
 def _all_runs() -> str:
-    what = (
+    intro = (
         "Every run that is packed with the results; a click shows its record, curves and the command that repeats it."
     )
-    return f'{WIDE}# Runs\n\n{what}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'
+    return f'{WIDE}# Runs\n\n{intro}\n\n<div class="fgl-runs" data-script="all-runs"></div>\n'

@@ -11,9 +11,9 @@ from fgl_repro.runs.record import Record
 from fgl_repro.web import scripts
 
 DIGITS = 12
-"""Of a cell's digest that name its script."""
+"""Digits of a cell's digest that name its script."""
 SHORT = 8
-"""Of a key, as tables name runs."""
+"""Digits of a key that tables name a run by."""
 
 CurvesByRun = Mapping[str, Mapping[str, list[Any]]]
 

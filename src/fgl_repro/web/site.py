@@ -76,8 +76,10 @@ def _assets(site: Site) -> None:
 def _methods(site: Site) -> None:
     known = cards.names()
     listed = [f"- [{name}]({name}.md): {line}" for name, line in known.items()]
-    what = "Each card says what is implemented, from which equations, in which variants, and how released code differs."
-    pages: list[Any] = [{"All": site.page("methods/index.md", "\n".join(["# Methods", "", what, "", *listed, ""]))}]
+    intro = (
+        "Each card says what is implemented, from which equations, in which variants, and how released code differs."
+    )
+    pages: list[Any] = [{"All": site.page("methods/index.md", "\n".join(["# Methods", "", intro, "", *listed, ""]))}]
     for name in known:
         pages.append({name: site.page(f"methods/{name}.md", cards.page(name, site.rows_of.get(name, {})))})
     site.nav.append({"Methods": pages})

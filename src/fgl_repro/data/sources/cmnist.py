@@ -80,12 +80,12 @@ class CMnistColor(GraphDataset):
 
 def coloured(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     """Draw the benchmark's training images by their number, and the colour of each, ascending, ``[G]``."""
-    stream = random.Random(seed)
-    stream.shuffle(list(range(COUNT)))  # the benchmark's set without shift comes first
+    rng = random.Random(seed)
+    rng.shuffle(list(range(COUNT)))  # the benchmark's set without shift comes first
     order = list(range(COUNT))
-    stream.shuffle(order)
+    rng.shuffle(order)
     places = list(range(len(COLOURS) * BLOCK))
-    stream.shuffle(places)
+    rng.shuffle(places)
     kept = np.array(places[:KEPT])
     environment = kept // BLOCK
     by_environment = np.argsort(environment, kind="stable")

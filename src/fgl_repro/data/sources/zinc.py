@@ -89,12 +89,12 @@ def training(scaffolds: Sequence[str], seed: int = SEED) -> tuple[list[int], np.
     for begin in range(1, ENVIRONMENTS):
         aim = begin * (end // ENVIRONMENTS)
         environment[next(place for place in range(aim, end + 1) if new[place]) :] = begin
-    stream = random.Random(seed)
-    stream.shuffle(list(range(count)))  # the benchmark's set without shift comes first
+    rng = random.Random(seed)
+    rng.shuffle(list(range(count)))  # the benchmark's set without shift comes first
     for _ in range(int(0.6 * count)):
-        stream.randint(0, ENVIRONMENTS - 1)
+        rng.randint(0, ENVIRONMENTS - 1)
     places = list(range(end))
-    stream.shuffle(places)
+    rng.shuffle(places)
     kept = np.array(places[: end - 2 * int(0.1 * count)])
     kept = kept[np.argsort(environment[kept], kind="stable")]
     return [order[place] for place in kept], environment[kept]

@@ -183,7 +183,7 @@ def without_rarest_class(
         "part_nodes_connected": [len(own) for own in parts],
         "removed": [list(pair) for pair in removed],
         "sizes_after_removal": [len(own) for own in nodes],
-        "missing_before_split": class_lists(data.graph.class_counts == 0),
+        "missing_before_split": class_lists(data.graph.nodes_by_class == 0),
     }
 
 

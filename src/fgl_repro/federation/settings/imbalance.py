@@ -107,7 +107,7 @@ def thinned(whole: ClientData, target: int, rate: int, seed: int) -> ClientData:
 def degree_probes(data: ClientData, target: int, tail_degree: int) -> tuple[Probe, ...]:
     """Build probes of the test nodes by degree: of all classes, then of the target class."""
     graph, rows = data.graph, data.rows(TEST)
-    head = np.diff(graph.adjacency.indptr)[rows] > tail_degree
+    head = graph.degree[rows] > tail_degree
     of_target = graph.labels[rows] == target
     return (
         Probe("head_degree", graph, rows[head]),

@@ -61,5 +61,5 @@ class CoBoost(Dense):
 
     def state(self, clients: Clients) -> Distiller:
         self.check_nodes(clients)
-        made: Distiller = server.Boosting(self, clients)
+        made: Distiller = server.CoBoostServer(self, clients)
         return made

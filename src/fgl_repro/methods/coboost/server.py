@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgl_repro.fl.optim import Optimiser
-from fgl_repro.methods.dense.server import Pooling, softened_divergence
+from fgl_repro.methods.dense.server import DenseServer, softened_divergence
 from fgl_repro.methods.generated.graphs import PseudoGraph
 from fgl_repro.methods.generated.server import Lesson
 
@@ -24,7 +24,9 @@ FADING = 0.99
 """What the step of the teachers' weights is multiplied with after each epoch."""
 
 
-class Boosting(Pooling):
+class CoBoostServer(DenseServer):
+    """DENSE's server with hard nodes, moved features and weighed teachers."""
+
     method: CoBoost
 
     def begin(self) -> None:

@@ -77,7 +77,7 @@ class Dense(DistilledOnGenerated[Distiller]):
 
     def state(self, clients: Clients) -> Distiller:
         self.check_nodes(clients)
-        made: Distiller = server.Pooling(self, clients)
+        made: Distiller = server.DenseServer(self, clients)
         return made
 
     def distiller(self, state: Distiller) -> Distiller:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from fgl_repro.nn.models.model import Params
 
 MOMENTUM = 0.9
-"""Of the student's SGD."""
+"""Momentum of the student's SGD."""
 
 
-class Pooling(DistillingServer):
+class DenseServer(DistillingServer):
     """Attributes:
     pool: Graphs so far and what the teachers say of each.
     weights: Of the teachers in the ensemble, float ``[K]``.

@@ -18,7 +18,7 @@ from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.condensing.weighted import weighted_union
 from fgl_repro.methods.fedgm.condensation import Small
 from fgl_repro.methods.fedgm.gradients import Data, Map, by_class, distance, random_weights
-from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.models.gcn import convolves_twice
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import broadcast
 from fgl_repro.nn.sparse import BlockOp, DenseOp
@@ -62,7 +62,7 @@ class CondensedGraphServer:
     def beginning(self) -> tuple[Any, Params]:
         """Return how the network of the clients sees the union, and its first weights, no client axis."""
         model, device = self.clients.model, self.counts.device
-        if isinstance(model, GCN) and model.layers == 2:
+        if convolves_twice(model):
             return self.view(), self.random_weights()
         union = self.union()
         view = model.view(Views(device), union, np.arange(union.num_nodes))

@@ -196,7 +196,7 @@ class FedLoG(Method[State]):
         """Report the clients' class shares r ``[K, C]``: the release counts training nodes, the paper all nodes."""
         rates = clients.prior
         if self.as_paper:
-            counts = torch.from_numpy(clients.world.graph.class_counts).float()
+            counts = torch.from_numpy(clients.world.graph.nodes_by_class).float()
             rates = (counts / counts.sum(1, keepdim=True)).to(rates.device)
         return disturbed(rates, self.noise, self.permute, torch_rng("rates", clients.seed))
 
@@ -241,14 +241,14 @@ class FedLoG(Method[State]):
 
     def aggregate(self, clients: Clients, state: State, upload: Message) -> Message:
         assert isinstance(upload, Knowledge)
-        clients_, classes = state.shares.shape
-        nodes = upload.synthetic.view(clients_, classes, self.slots, -1)
+        count, classes = state.shares.shape
+        nodes = upload.synthetic.view(count, classes, self.slots, -1)
         if not self.as_paper:
-            order = torch.rand(clients_, self.slots, generator=state.shuffles).argsort(1).to(nodes.device)
-            nodes = nodes.gather(2, order.view(clients_, 1, self.slots, 1).expand_as(nodes))
+            order = torch.rand(count, self.slots, generator=state.shuffles).argsort(1).to(nodes.device)
+            nodes = nodes.gather(2, order.view(count, 1, self.slots, 1).expand_as(nodes))
         mean = torch.einsum("kc,kcsd->csd", state.shares, nodes).flatten(0, 1)
         weights = average(upload.weights, torch.ones_like(clients.samples))
-        return Knowledge(weights, mean.expand(clients_, *mean.shape))
+        return Knowledge(weights, mean.expand(count, *mean.shape))
 
     # --- what is told of it -------------------------------------------------------------------------------------------
 

@@ -69,11 +69,15 @@ else:
 
 @dataclass
 class Download(Weights):
+    """The mixed weights ``[K, ...]`` and, in the release, the mixed masks of the same shapes."""
+
     masks: Params | None
 
 
 @dataclass
 class Upload(Download):
+    """Clients' weights, masks (release) and the embedding ``[K, D]`` by which they are compared, where one is sent."""
+
     embedding: Tensor | None
 
 
@@ -215,4 +219,4 @@ class FedPub(Method[State]):
         with torch.no_grad():
             similar = cosine(self.compared(state, self.upload(clients, state))).cpu().numpy()
         cut = float(np.mean(torch.stack(state.cut).tolist())) if self.masks else None
-        return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.class_counts)}
+        return {"sparsity": cut, "label_correlation": label_correlation(similar, clients.world.graph.nodes_by_class)}

@@ -33,7 +33,14 @@ CLASSIFIER = ("C1", "c1", "C2", "c2")
 
 @dataclass
 class Cooperation(Message):
-    """One epoch, bytes of each client, int64 ``[K]``: all of term (6) as the paper has it; a shared generator alone."""
+    """What the generators of one epoch send, as bytes of each client, int64 ``[K]``; None where it does not travel.
+
+    Attributes:
+        generator: Weights of the feature generators.
+        noisy_z: Embeddings with noise that others' generators are applied to (paper).
+        choices: How many neighbours each of these generates (paper).
+        gradients: Gradients of term (6), sent back to the generators' owners (paper).
+    """
 
     generator: np.ndarray
     noisy_z: np.ndarray | None = None
@@ -270,4 +277,4 @@ def hide(rules: FedSagePlus, graph: UnionGraph, seed: int) -> tuple[np.ndarray, 
 
 def gradients(loss: Tensor, params: list[Tensor]) -> list[Tensor]:
     """Differentiate each client's own loss ``[G]`` by its own tensors; zero where the loss does not reach."""
-    return list(torch.autograd.grad(loss.sum(), params, allow_unused=True, materialize_grads=True))
+    return list(torch.autograd.grad(loss.sum(), params, materialize_grads=True))

@@ -45,7 +45,7 @@ class MendedGraph:
     @cached_property
     def degree(self) -> np.ndarray:
         """Neighbours of both kinds, int64 ``[N]``."""
-        return np.asarray(np.diff(self.graph.adjacency.indptr) + np.diff(self.hung.indptr))
+        return np.asarray(self.graph.degree + np.diff(self.hung.indptr))
 
     @cached_property
     def scale(self) -> np.ndarray:
@@ -88,7 +88,7 @@ class MendedGraph:
         inner = Padded(nodes[order], slot[order], graph.num_clients, width)
         of_real, of_made = self.inputs
         inputs = sp.csr_matrix(sp.vstack([of_real[close], of_made[hung.indices]]))[order].sorted_indices()
-        thin = inputs.nnz < views_of.SPARSE_BELOW * inner.size * inputs.shape[1]
+        thin = views_of.few(inputs.nnz, inner.size, inputs.shape[1])
         links = sp.hstack([links[:, close], hung[:, hung.indices]], format="csr")[:, order]
         mean = sp.diags_array(self.scale[rows]) @ links
         tensor = partial(torch.as_tensor, device=device)
@@ -126,7 +126,7 @@ def distances(mended: MendedGraph) -> dict[str, dict[str, list[float]]]:
     """
     graph, base = mended.graph, mended.graph.base
     whole, own = base.adjacency[graph.node], base.features[graph.node]
-    degrees, everything = np.diff(graph.adjacency.indptr), np.diff(whole.indptr)
+    degrees, everything = graph.degree, np.diff(whole.indptr)
     parts: dict[str, list[np.ndarray]] = {"original": [], "mended": []}
     for start in range(0, graph.num_nodes, ROWS):
         part = slice(start, start + ROWS)

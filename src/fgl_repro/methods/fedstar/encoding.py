@@ -10,8 +10,7 @@ from fgl_repro.nn.graphs import Inside, spans
 
 STEPS = DEGREES = 16
 CELLS = 1 << 18
-"""Of the dense matrices that are multiplied at a time."""
-
+"""Entries of the dense matrices that are multiplied at a time."""
 
 WIDTHS = {"both": STEPS + DEGREES, "walks": STEPS, "degrees": DEGREES}
 """Numbers of a node, by what they tell."""

@@ -50,7 +50,7 @@ reliability, server = (lazy(f"fgl_repro.methods.fedtad.{name}") for name in ("re
 
 @dataclass
 class Reliability(Message):
-    """Of each class at each client, ``[K, C]``."""
+    """The reliability of each class at each client, ``[K, C]``."""
 
     reliability: Tensor
 
@@ -92,7 +92,7 @@ class FedTAD(DistilledOnGenerated[State]):
         walks = self.variant == "release"
         topology = reliability.visited(graph, clients.seed) if walks else reliability.return_probabilities(graph)
         found = torch.from_numpy(reliability.reliability(clients.world, topology)).to(clients.device)
-        return State(Reliability(found), server.TopologyAware(self, clients, class_shares(found)))
+        return State(Reliability(found), server.FedTADServer(self, clients, class_shares(found)))
 
     def phases(self, clients: Clients, state: State) -> Iterable[Phase]:
         yield Phase.once("reliability", Turn(up=state.sent))

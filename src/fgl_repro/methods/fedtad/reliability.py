@@ -27,7 +27,7 @@ def return_probabilities(graph: UnionGraph) -> np.ndarray:
     T = A D^-1 has the diagonals of the powers of S = D^-1/2 A D^-1/2, which is symmetric: that of S^(i + j) has the
     inner products of the rows of S^i and S^j. No power beyond the third is made, and those a block of rows at a time.
     """
-    degree = np.diff(graph.adjacency.indptr)
+    degree = graph.degree
     scale = sp.diags_array(1 / np.sqrt(np.maximum(degree, 1)))
     once = sp.csr_array(scale @ graph.adjacency @ scale).astype(float)
     out = np.zeros((graph.num_nodes, STEPS))
@@ -48,7 +48,7 @@ def visited(graph: UnionGraph, seed: int) -> np.ndarray:
     The released transition matrix is diagonal, 1 / degree (with the node itself), and steps are drawn from the softmax
     of its rows, so that a walk stays with a chance of e^(1 / degree) parts and goes to any other node with one part.
     """
-    degree, sizes = np.diff(graph.adjacency.indptr) + 1, np.diff(graph.ptr)
+    degree, sizes = graph.degree + 1, np.diff(graph.ptr)
     first, size = np.repeat(graph.ptr[:-1], sizes), np.repeat(sizes, sizes)
     stay = np.exp(1 / degree) / (np.exp(1 / degree) + size - 1)
     moves = STEPS * (STEPS - 1) // 2

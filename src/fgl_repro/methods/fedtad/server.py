@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fgl_repro.methods.fedtad.method import FedTAD
 
 
-class TopologyAware(DistillingServer):
+class FedTADServer(DistillingServer):
     """Its generator and both optimisers go on from round to round.
 
     Args:

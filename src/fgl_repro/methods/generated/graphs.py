@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.methods.generated.named import Named, mapped
-from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.models.gcn import convolves_twice
 from fgl_repro.nn.models.model import Model, Params
 from fgl_repro.nn.ops import fan_in, normalised
 from fgl_repro.nn.sparse import SparseOp, csr_tensor
@@ -94,7 +94,7 @@ class PseudoGraph:
 
     def logits(self, model: Model, params: Params, clients: int, rng: Generator | None) -> Tensor:
         """Return what K networks say of its nodes, ``[K, n, C]``; dropout when ``rng`` is given."""
-        if isinstance(model, GCN) and model.layers == 2:
+        if convolves_twice(model):
             return model(params, self.view(clients), rng)
         first = {name: mapped(self.features, params[name]) for name in params if name.rpartition(".")[2] == "W1"}
         return model({**params, **first}, self.named.view(model, clients), rng)

@@ -16,7 +16,7 @@ from fgl_repro.fl.phase import Turn
 from fgl_repro.methods.generated.graphs import PseudoGraph, balanced
 from fgl_repro.methods.generated.named import mapped
 from fgl_repro.methods.ghost.proxies import NOISE, generated
-from fgl_repro.nn.models.gcn import GCN
+from fgl_repro.nn.models.gcn import convolves_twice
 from fgl_repro.nn.models.model import Params
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fgl_repro.methods.ghost.method import Ghost
 
 
-class Integration:
+class GhostServer:
     """What the server does; a turn of the phase is a client.
 
     Weights theta_q after graph q, whose importances were I_q, are not stored: the retention
@@ -63,7 +63,7 @@ class Integration:
 
     def inputs(self, graph: PseudoGraph) -> tuple[Params, Any]:
         """Return weights and view by which the server's model reads a graph."""
-        if isinstance(self.model, GCN) and self.model.layers == 2:
+        if convolves_twice(self.model):
             return self.params, graph.view(1)
         first = mapped(graph.features, self.params["W1"])
         return {**self.params, "W1": first}, graph.named.view(self.model, 1)

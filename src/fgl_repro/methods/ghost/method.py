@@ -117,7 +117,7 @@ class Ghost(Phased[None]):
         yield Phase("proxies", -(-self.steps // every), turn)
         sent = Proxy({name: value.detach() for name, value in training.nets.items()}, clients.nodes.long())
         yield Phase.once("upload", Turn(up=sent))
-        server = integration.Integration(self, clients, sent.generators)
+        server = integration.GhostServer(self, clients, sent.generators)
         yield Phase("integration", clients.count, lambda number, _: server.turn(number), "server")
         learnt = ops.broadcast(server.params, clients.count)
         clients.load(learnt)

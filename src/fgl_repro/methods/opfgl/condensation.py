@@ -48,7 +48,7 @@ class SurrogateTraining:
         self.means = (method.align * share * (counts > 0) / self.mean.shape[1]).unsqueeze(1)
         self.stds = self.means * (counts > 1).unsqueeze(1) if bool((counts > 1).any()) else None
         self.smooth, self.loops = method.smooth, torch.eye(len(labels), device=device)
-        self.features = {"X": torch.randn(1, len(labels), width, generator=rng)[0].to(device).requires_grad_()}
+        self.features = {"X": torch.randn(len(labels), width, generator=rng).to(device).requires_grad_()}
         self.net = {
             name: value.to(device).requires_grad_()
             for name, value in initial_links(method.linking, len(labels), width, method.links, rng).items()

@@ -74,7 +74,7 @@ class Reliable:
         shares = soft / (soft.sum(1, keepdims=True) + np.float32(1e-9))
         classes = shares.argmax(1)
         chosen = shares.max(1) >= np.float32(self.confidence)
-        chosen &= np.diff(graph.adjacency.indptr) >= self.degree
+        chosen &= graph.degree >= self.degree
         chosen[world.train] = False
         rank = weights.argsort(1, kind="stable").argsort(1)
         chosen &= rank[graph.owner, classes] < self.major

@@ -98,7 +98,7 @@ class SentSurrogate(Message):
 
 
 @dataclass
-class Returned(Message):
+class SentStatistics(Message):
     """What every client gets where it condenses itself: bytes of the pooled statistics, int64 ``[K]``."""
 
     pooled: np.ndarray
@@ -261,7 +261,7 @@ class OpFGL(Phased[State]):
         if self.condense == "client":
             counts = 1 if self.per_class else 2  # by training nodes they tell how many surrogate nodes a class has
             size = int((pooled.share > 0).sum()) * 4 * (counts + 2 * pooled.mean.shape[1])
-            returned = Returned(np.full(clients.count, size))
+            returned = SentStatistics(np.full(clients.count, size))
             yield Phase.once("download", Turn(down=returned), "server")
         classes = torch.arange(len(count)).repeat_interleave(torch.from_numpy(count)).to(clients.device)
         work = condensation.SurrogateTraining(self, pooled, classes, torch_rng("surrogate", clients.seed))

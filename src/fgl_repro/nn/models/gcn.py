@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fgl_repro.federation.world import UnionGraph
-    from fgl_repro.nn.models.model import Params
+    from fgl_repro.nn.models.model import Model, Params
     from fgl_repro.nn.view import View, Views
 
 
@@ -71,3 +71,8 @@ class GCN(Layered):
         if not self.linear:
             return found
         return linear(self.activated(found, rng), params[f"W{self.depth}"], params[f"b{self.depth}"])
+
+
+def convolves_twice(model: Model) -> bool:
+    """Tell whether ``model`` is a GCN of two convolutions: generated and condensed graphs have own views for it."""
+    return isinstance(model, GCN) and model.layers == 2

@@ -223,7 +223,7 @@ class SageSource:
 
     def __init__(self, graph: UnionGraph, device: torch.device) -> None:
         self.graph, self.device = graph, device
-        self.degree = np.diff(graph.adjacency.indptr).astype(np.float32)
+        self.degree = graph.degree.astype(np.float32)
         scale = sp.diags_array(1 / np.maximum(self.degree, 1), dtype=np.float32)
         self.mean = sp.csr_matrix(scale @ (graph.adjacency != 0).astype(np.float32))
         if views_of.weighted(graph.adjacency):

@@ -31,7 +31,7 @@ DASHES = (
 CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
 Point = tuple[float, float, float]
-"""x, mean, std; accuracies in percent, errors as they are. A mean is NaN where there is none, see :func:`gap`."""
+"""x, mean, std; accuracies in percent, errors as they are. A mean is NaN where there is none, see :func:`no_point`."""
 
 
 def style(number: int) -> tuple[str, str, object]:
@@ -41,7 +41,7 @@ def style(number: int) -> tuple[str, str, object]:
     return PALETTE[color], MARKS[shifted % len(MARKS)], DASHES[shifted % len(DASHES)]
 
 
-def gap(x: float) -> Point:
+def no_point(x: float) -> Point:
     """Make a point at which nothing ran, so that a line breaks there."""
     return x, math.nan, math.nan
 

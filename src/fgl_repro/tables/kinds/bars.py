@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
@@ -31,13 +31,13 @@ Series = tuple[str, list[tuple[Panel, Row]]]
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill the grid of accuracies and draw it, a series a variant."""
-    table = tables.fill(spec, protocol, source)
+    table = results.fill(spec, protocol, source)
     series = [(row.label, [(panel, row) for panel in spec.panels]) for row in spec.rows]
     across = [panel.title for panel in spec.panels]
     return Content(
         accuracy.long_rows(table),
         body(table),
-        *tables.tally(table),
+        *results.tally(table),
         draw=lambda figure: draw(figure, table, charts.dots, series, across, spread=SPREAD),
     )
 
@@ -85,7 +85,7 @@ def draw(
         shift = spread * ((number + 0.5) / len(series) - 0.5)
         found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
         drawn[at, number] = [
-            charts.gap(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
+            charts.no_point(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
         ]
     heights = [mean for points in drawn.values() for _, mean, _ in points if not math.isnan(mean)]
     whole = not kind.error and charts.far_apart(heights)

@@ -16,8 +16,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import needs
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import needs, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place
 from fgl_repro.tables.printing import grid_text
@@ -124,7 +123,7 @@ def percent(value: Stat) -> Stat:
 
 def stat(values: Sequence[float]) -> Stat | None:
     """Compute mean and population std."""
-    return tables.stat(values, 0)
+    return results.stat(values, 0)
 
 
 def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Config:

@@ -27,8 +27,10 @@ QUANTITIES: dict[str, Callable[[Record], float | None]] = {
     "up": lambda record: sum(megabytes(record, phase, ("up",)) for phase in ("setup", "rounds")),
     "down": lambda record: sum(megabytes(record, phase, ("down",)) for phase in ("setup", "rounds")),
     "seconds": lambda record: record.seconds["train"],
-    "clients": lambda record: record.seconds["train"] - server if (server := _server(record)) is not None else None,
-    "server": lambda record: _server(record),
+    "clients": lambda record: (
+        record.seconds["train"] - server if (server := record.seconds.get("server")) is not None else None
+    ),
+    "server": lambda record: record.seconds.get("server"),
     "memory": lambda record: record.peak_memory_mb - rest if (rest := record.resting_memory_mb) is not None else None,
 }
 """Megabytes (10^6) that one client sends and receives in all; seconds of training, those of all clients one after the
@@ -71,10 +73,6 @@ def measured(spec: TableSpec, cell: Cell, protocol: str, source: RunSource, quan
     """Compute mean and std of a quantity over a cell's runs on CPUs."""
     found = [QUANTITIES[quantity](record) for record in on_cpus(common.recorded(spec, cell, protocol, source))]
     return common.stat([value for value in found if value is not None])
-
-
-def _server(record: Record) -> float | None:
-    return record.seconds.get("server")
 
 
 def draw(figure: Figure, spec: TableSpec, drawn: ByQuantity) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import printed_pairs, reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import printed_pairs, reference, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import ACCURACY, Cell
 from fgl_repro.tables.figures import charts
@@ -50,7 +49,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 
     def line(cell: Cell) -> CellLines:
         records = common.recorded(spec, cell, protocol, source)
-        selection = tables.printed_round(spec, protocol)
+        selection = results.printed_round(spec, protocol)
         texts: list[object] = [cell.row.name]
         rows = []
         for metric, fact in metrics.items():
@@ -72,7 +71,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:
     """Compute mean and std of one fact in the printed unit; None where no record has it."""
     if fact == ACCURACY:
-        found = [tables.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
+        found = [results.measured(record, cell.panel.probe, selection, ACCURACY) for record in records]
     else:
         found = [record.fact(fact) for record in records]
     return common.stat([unit * value for value in found if value is not None])
@@ -99,9 +98,9 @@ def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
         for chart, (title, cells, options) in zip(line, columns, strict=True):
             shown = [cell for cell in cells if options["where"].items() <= cell.row.overrides.items()]
             pairs = [found[cell, metric] for cell in shown]
-            ours = [(x, own.mean, own.std or 0.0) if own else charts.gap(x) for x, (own, _) in enumerate(pairs)]
+            ours = [(x, own.mean, own.std or 0.0) if own else charts.no_point(x) for x, (own, _) in enumerate(pairs)]
             theirs = [
-                charts.gap(x) if p.value is None else (x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs)
+                charts.no_point(x) if p.value is None else (x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs)
             ]
             charts.band(chart, ours, 0, "ours")
             charts.band(chart, theirs, 1, "paper")

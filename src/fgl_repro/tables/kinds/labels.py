@@ -62,7 +62,7 @@ def _held(config: Config, cell: Cell) -> Shares:
     assert world is not None
     probe = next(probe for probe in world.probes if probe.name == cell.panel.probe)
     truth = np.bincount(probe.graph.labels[probe.rows], minlength=world.graph.base.num_classes)
-    owners = {f"owner {k}": _shares(counts) for k, counts in enumerate(world.graph.class_counts, 1)}
+    owners = {f"owner {k}": _shares(counts) for k, counts in enumerate(world.graph.nodes_by_class, 1)}
     return {"truth": _shares(truth), **owners}
 
 

@@ -17,8 +17,7 @@ import pandas as pd
 
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import reference
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import reference, results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
@@ -63,7 +62,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     parts, drawn = [], []
     for panel in spec.panels:
         found = ranked(accuracies(spec, panel, protocol, source), len(spec.seeds))
-        paper = {} if found is None else printed(spec, panel, found)
+        paper = {} if found is None else printed_ranks(spec, panel, found)
         lines = [
             _line(spec, protocol, panel, row, found) | {"paper_rank": decimal(paper.get(row.label), 3)}
             for row in spec.rows
@@ -86,7 +85,7 @@ def accuracies(spec: TableSpec, panel: Panel, protocol: str, source: RunSource) 
     found = []
     for row, (dataset, clients) in product(spec.rows, spec.places):
         for record in common.recorded(spec, Cell(panel, row, dataset, clients), protocol, source):
-            value = tables.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_name(panel))
+            value = results.measured(record, panel.probe, printed_round(spec, protocol), spec.metric_name(panel))
             merit = None if value is None else spec.metric_of(panel).merit(value)
             found.append((row.label, place(dataset, clients), record.config["seed"], merit))
     return pd.DataFrame(found, columns=["row", "column", "seed", "value"]).dropna()
@@ -109,7 +108,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     return Ranks(by_split.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs)
 
 
-def printed(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
+def printed_ranks(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
     """Rank the printed numbers over the same columns (without blanks and misprints), by row's label."""
     labels, merit = [row.label for row in spec.rows if row.label in found.mean], spec.metric_of(panel).merit
     ranks = []

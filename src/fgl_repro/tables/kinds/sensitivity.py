@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.store import RunSource
-from fgl_repro.tables import results as tables
+from fgl_repro.tables import results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row
 from fgl_repro.tables.figures import charts
@@ -35,7 +35,7 @@ Results = dict[Cell, Result]
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill and draw the accuracies; the CSV has every cell and, where points are means of cells, the points."""
-    axis, table = _axis(spec), tables.fill(spec, protocol, source)
+    axis, table = _axis(spec), results.fill(spec, protocol, source)
     rows, points = lines(table), table
     if spec.around:
         points = along(table)
@@ -53,7 +53,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     def draw(figure: Figure) -> None:
         bars.draw(figure, points, charts.band, series, across, label)
 
-    return Content(rows, bars.body(points), *tables.tally(points), draw=draw if _has_line(points) else None)
+    return Content(rows, bars.body(points), *results.tally(points), draw=draw if _has_line(points) else None)
 
 
 def _has_line(points: Grid) -> bool:
@@ -94,8 +94,8 @@ def along(table: Grid) -> Grid:
     spec, axis = table.spec, table.spec.option("axis")
     middle = {dotted: value for dotted, value in spec.around.items() if dotted != axis}
     rows = tuple(row for row in spec.rows if middle.items() <= row.overrides.items())
-    results = {cell: result for cell, result in table.results.items() if cell.row in rows}
-    return replace(table, spec=replace(spec, rows=rows), results=results)
+    kept = {cell: result for cell, result in table.results.items() if cell.row in rows}
+    return replace(table, spec=replace(spec, rows=rows), results=kept)
 
 
 def averaged(table: Grid, source: RunSource) -> Grid:
@@ -105,8 +105,8 @@ def averaged(table: Grid, source: RunSource) -> Grid:
     """
     spec, axis = table.spec, table.spec.option("axis")
     alone = [replace(spec, seeds=(seed,), whole=None) for seed in spec.seeds]
-    by_seed = [tables.fill(one, table.protocol, source).results for one in alone]
-    rows, results = [], {}
+    by_seed = [results.fill(one, table.protocol, source).results for one in alone]
+    rows, means = [], {}
     for line, value in product(spec.lines, spec.sweep[axis]):
         ids = {row.id for row in swept(line, {**spec.sweep, axis: [value]})}
         group = tuple(row for row in spec.rows if row.id in ids)
@@ -115,17 +115,17 @@ def averaged(table: Grid, source: RunSource) -> Grid:
         (row,) = swept(line if len(spec.lines) > 1 else replace(line, name=""), {axis: [value]})
         rows.append(row)
         for _, cells in common.columns(replace(spec, rows=group)):
-            results[replace(cells[0], row=row)] = mean_of(table, cells, by_seed)
-    return replace(table, spec=replace(spec, rows=tuple(rows)), results=results)
+            means[replace(cells[0], row=row)] = mean_of(table, cells, by_seed)
+    return replace(table, spec=replace(spec, rows=tuple(rows)), results=means)
 
 
 def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> Result:
     """Make one result of several cells."""
 
     def over_seeds(selection: str) -> Stat | None:
-        found = [[results[cell].at(selection) for cell in cells] for results in by_seed]
+        found = [[own[cell].at(selection) for cell in cells] for own in by_seed]
         known = [[stat.mean for stat in stats if stat is not None] for stats in found]
-        return tables.stat([sum(v) / len(v) if len(v) == len(cells) else None for v in known], table.ddof)
+        return results.stat([sum(v) / len(v) if len(v) == len(cells) else None for v in known], table.ddof)
 
     parts = [table.results[cell] for cell in cells]
     states = {part.status for part in parts}

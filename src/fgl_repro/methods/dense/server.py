@@ -26,9 +26,11 @@ MOMENTUM = 0.9
 
 
 class DenseServer(DistillingServer):
-    """Attributes:
-    pool: Graphs so far and what the teachers say of each.
-    weights: Of the teachers in the ensemble, float ``[K]``.
+    """DENSE's server: in turn a generator makes a graph, and a student learns what the ensemble says of all so far.
+
+    Attributes:
+        pool: Graphs so far and what the teachers say of each.
+        weights: Of the teachers in the ensemble, float ``[K]``.
     """
 
     method: Dense

@@ -23,7 +23,7 @@ quoted = '$(subst ','\'',$(1))'
 quoted_words = $(foreach word,$(value $(1)),$(call quoted,$(word)))
 # "cora pubmed" and "cora,pubmed" are the same; an empty variable gives no option at all
 option = $(if $(strip $(value $(2))),$(1) $(call quoted,$(subst $(space),$(comma),$(strip $(value $(2))))))
-flag = $(if $(filter-out 0 n no No NO false False FALSE off Off OFF,$(strip $(value $(2)))),$(1))
+flag = $(if $(filter-out 0 n N no No NO f F false False FALSE off Off OFF,$(strip $(value $(2)))),$(1))
 NARROW = $(strip $(call option,--datasets,DATASETS) $(call option,--clients,CLIENTS) \
 	$(call option,--methods,METHODS) $(call option,--seeds,SEEDS) $(call option,--protocol,PROTOCOL))
 WITH_ADDED = $(strip $(NARROW) $(call option,--add,ADD))

@@ -125,6 +125,14 @@ def test_numbers_may_be_numpys(made_up: None) -> None:
     assert [run.key for run in swept] == [run.key for run in runs]
     table = fgl_repro.table("fedlog/1", datasets=["cora"], clients=np.array([3]), seeds=np.arange(2), **PLACE)
     assert set(table["wanted"]) == {2}
+    swept = fgl_repro.sweep("local", clients=3, overrides={"protocol.lr": np.array([0.1, 0.2])}, **PLACE)
+    assert [run.record.config["protocol"]["lr"] for run in swept] == [0.1, 0.2]
+
+
+def test_a_row_is_called_as_on_the_command_line(made_up: None) -> None:
+    tables = [fgl_repro.table("fedlog/1", methods=[name], **PLACE) for name in ("fedlog:paper", "fedlog-paper")]
+    assert tables[0].equals(tables[1])
+    assert set(tables[0]["variant"]) == {"paper"}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -160,6 +168,7 @@ def test_damaged_records_are_not_passed_over_in_silence(made_up: None) -> None:
         (lambda: fgl_repro.table("fedlg"), "there is no table fedlg: 'fgl-table list' shows"),
         (lambda: fgl_repro.table("fedlog/1", protocol="fedpub"), "fedlog/1 has no protocol fedpub: choose from"),
         (lambda: fgl_repro.table("fedlog/1", methods=["fedmine"]), "fedlog/1 has no methods fedmine: choose from"),
+        (lambda: fgl_repro.table("fedlog/1", methods=[3]), "fedlog/1 has no methods 3: choose from"),
         (lambda: fgl_repro.find("0123", **PLACE), "no run, recorded here or published, has a key that starts"),
         (lambda: fgl_repro.search("nowhere"), "nowhere is not a folder: name one that holds"),
         (lambda: fgl_repro.search(None), "None is not a folder: name one that holds"),

@@ -234,7 +234,7 @@ def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bo
 
 
 def _dotted(overrides: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Check overrides, which in Python are no words of a command line; NumPy's become Python's own."""
+    """Check overrides, in Python no words of a command line; NumPy's numbers and arrays become Python's own."""
     if overrides is None:
         return {}
     if not isinstance(overrides, Mapping) or not all(isinstance(key, str) for key in overrides):

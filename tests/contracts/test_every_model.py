@@ -53,7 +53,7 @@ def config_of(method: str, model: str) -> configs.Config:
     return small
 
 
-@pytest.mark.parametrize(("method", "model"), PAIRS, ids="-".join)
+@pytest.mark.parametrize(("method", "model"), PAIRS)
 def test_two_rounds_on_a_toy_graph(method: str, model: str, world: World) -> None:
     training, metrics, _ = federate(config_of(method, model), world, torch.device("cpu"))
     assert np.isfinite(training.curves["loss"]).all()

@@ -15,6 +15,8 @@ from scipy.stats import ttest_ind_from_stats
 
 from fgl_repro.cli.table import main
 from fgl_repro.core.errors import UserError
+from fgl_repro.tables.contents import findings_of
+from fgl_repro.web import results
 from fgl_repro.web import site as sites
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,14 @@ RESULTS = ROOT / "results"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 TABLE = "fedvn/fedvn/table_1"
 FIGURE = "fedvn/fedvn/figure_6"
+
+
+def test_links_to_findings_lead_to_headings_of_the_site() -> None:
+    toc = pytest.importorskip("markdown.extensions.toc")
+    for page in sorted(RESULTS.glob("*/FINDINGS.md")):
+        for finding in findings_of(page.read_text(encoding="utf-8")):
+            own = toc.slugify(finding.title, "-")
+            assert results.mirrored(f"[it](#{finding.anchor})") == f"[it](#{own})"
 
 
 @pytest.fixture(scope="module")

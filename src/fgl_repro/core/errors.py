@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -50,9 +51,10 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, UserError):
         return text if text.endswith("...") else text.rstrip(".") + "."
     if isinstance(error, OSError) and error.strerror:
-        if error.filename is None:  # a library wrote
-            return f"{error.strerror}: make room here, in paths.outputs, FGL_CACHE or the folder of temporary files."
-        return f"{error.filename}: {error.strerror}: name a place that can be read and written, or make room."
+        if error.filename is not None:
+            return f"{error.filename}: {error.strerror}: name a place that can be read and written, or make room."
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a library wrote, and does not say where
+        return f"{error.strerror}{': make room here, in paths.outputs, FGL_CACHE and for temporary files' * full}."
     return " ".join([f"{type(error).__name__}: {text}", *getattr(error, "__notes__", ())])
 
 

@@ -135,10 +135,12 @@ def _block(table: Grid, marks: Marks, title: str, columns: Sequence[Column], not
         if printed and any(theirs):
             lines.append(" & ".join([r"\quad\scriptsize in print", *theirs]) + r" \\")
     lines.append("\\bottomrule")
-    part = [*spec.datasets, *map(str, spec.clients)] if spec.whole else []
+    whole = spec.whole or spec
+    narrowed = [] if spec.columns == "panels" else [(spec.datasets, whole.datasets), (spec.clients, whole.clients)]
+    part = [str(item) for own, every in narrowed if own != every for item in own]
     named = re.sub(r"[^a-z0-9]+", "-", " ".join([spec.name, title, table.protocol, *part]).lower()).strip("-")
     caption = f"{spec.full_title}." if len(_blocks(spec)) == 1 else f"{spec.full_title}. {title}."
-    only = "" if len(spec.clients) > 1 or len((spec.whole or spec).clients) == 1 else f" {spec.clients[0]} clients."
+    only = "" if len(spec.clients) > 1 or len(whole.clients) == 1 else f" {spec.clients[0]} clients."
     return "\n".join(
         [
             r"\begin{table*}[t]",

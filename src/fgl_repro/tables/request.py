@@ -51,5 +51,5 @@ def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[
     if protocol not in spec.protocols:
         raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
     whole = spec.under(protocol)
-    methods = [*map(row_id, kept["methods"]), *whole.added_rows] if kept["methods"] else []
+    methods = [*(row_id(str(name)) for name in kept["methods"]), *whole.added_rows] if kept["methods"] else []
     return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)

@@ -44,7 +44,7 @@ def add(site: Site, sources: Sources, watched: Watched) -> None:
 def _front(site: Site, sources: Sources) -> None:
     """Write the scoreboard, whose bars stand above its table."""
     path = sources.results / "README.md"
-    text = _mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
+    text = mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
     title, _, rest = text.partition("\n\n")
     front = f'{BARE}{title}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
     site.nav.append({"Scoreboard": site.page("index.md", front)})
@@ -60,19 +60,24 @@ def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
     found = {name: results / f"{name.upper()}.md" for name in ("Causes", "Pictures", "Columns")}
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.exists()}
     # links in HTML are not MkDocs' to follow
-    return [{name: site.page(found[name].name, text.replace('.md"', '.html"'))} for name, text in texts.items()]
+    pages = {name: mirrored(text.replace('.md"', '.html"')) for name, text in texts.items()}
+    return [{name: site.page(found[name].name, text)} for name, text in pages.items()]
 
 
-def _mirrored(text: str) -> str:
-    """Return a page of ``results/`` as it stands in the site, where a comparison is on the page of its table."""
-    return re.sub(r"compare_(\w+)\.md", r"table_\1.md", text)
+def mirrored(text: str) -> str:
+    """Return a page of ``results/`` as it stands in the site.
+
+    There a comparison is on the page of its table, and no anchor has two dashes in a row.
+    """
+    text = re.sub(r"compare_(\w+)\.md", r"table_\1.md", text)
+    return re.sub(r"#[\w-]+\)", lambda anchor: re.sub("-+", "-", anchor[0]), text)
 
 
 def _own_pages(site: Site, folder: Path, paper: str) -> list[Any]:
     """Write a paper's report, findings and notes, where it has some."""
     pages: list[Any] = []
     if (folder / "README.md").exists():
-        text = _mirrored((folder / "README.md").read_text(encoding="utf-8"))
+        text = mirrored((folder / "README.md").read_text(encoding="utf-8"))
         pages.append({"Report": site.page(f"{paper}/README.md", text)})
     if (folder / "findings.md.in").exists():
         pages.append({"Findings": site.page(f"{paper}/FINDINGS.md", _findings(folder, paper))})
@@ -118,7 +123,7 @@ def _findings(folder: Path, paper: str) -> str:
     """Write a paper's findings, whose numbers lead to the cells and runs that they are of."""
     published = PublishedPaper(folder)
     text = (folder / "findings.md.in").read_text(encoding="utf-8")
-    return _mirrored(with_contents(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked)))
+    return mirrored(with_contents(findings.fill(text, published, f"{paper}/findings.md.in", {}, _linked)))
 
 
 def _linked(text: str, lines: list[dict[str, str]], keys: list[str]) -> str:
@@ -156,7 +161,7 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
             site.rows_of.setdefault(method, {})[f"../{place}/{stem}.md"] = f"{spec.full_title}, `{protocol}`"
     else:
         page = folder / f"{stem}.md"
-        text = _mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
+        text = mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
         title, _, rest = text.partition("\n\n")
         blocks, chart = [title, chart, rest], ""
     blocks += [_files(site.docs / place, spec, chart)]

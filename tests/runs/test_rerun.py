@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.provenance import gpu_of
-from fgl_repro.runs.rerun import OTHER_CPU, RerunComparison, config_of, largest_gap, same_cpu
+from fgl_repro.runs.rerun import OTHER_CPU, RerunComparison, config_of, largest_gap, rerun, same_cpu
+from fgl_repro.runs.store import RecordStore
 from support import helpers
 
 ACCURACY = "metrics.seen_graph.best.accuracy: 0.83 -> 0.82"
@@ -97,3 +101,18 @@ def test_a_run_of_a_gpu_is_repeated_with_the_order_of_sums_that_it_had(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     again = config_of(helpers.record(helpers.config()).changed(device="cuda", versions=told))
     assert again.runtime.deterministic == (told == {"deterministic": "true"})
+
+
+@pytest.mark.parametrize(("method", "alike"), [("fedsageplus", True), ("fedpub", False)])
+def test_the_former_name_of_fedsageplus_first_phase_is_no_difference(
+    method: str, alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = {"rounds": {"up": {"weights": 300}}}
+    record = helpers.record(helpers.config(method=method)).changed(bytes={"setup": {"up": {"z": 5}}, **sent})
+
+    def again(configs: Any, jobs: int, store: RecordStore, **how: Any) -> SimpleNamespace:
+        store.save(record.changed(bytes={"generator": {"up": {"z": 5}}, **sent}))
+        return SimpleNamespace(ok=True)
+
+    monkeypatch.setattr("fgl_repro.runs.rerun.run_all", again)
+    assert (rerun(record).lines == []) is alike

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import pandas as pd
@@ -69,8 +69,7 @@ def text(spec: TableSpec, protocol: str, source: RunSource, *, printed: bool = F
     if spec.kind != ACCURACY:
         raise UserError(f"{spec.name} is no grid of accuracies, which LaTeX is made of: see 'fgl-table show'.")
     table = results.fill(spec, protocol, source)
-    every = replace(spec.whole, rows=spec.rows) if spec.whole else spec  # which columns are asked for moves no star
-    marks = marked(results.fill(every, protocol, source), source)
+    marks = marked(table, source)
     notes = _notes(table, marks, printed)
     blocks = [_block(table, marks, title, columns, notes, printed) for title, columns in _blocks(spec)]
     return "\n\n".join([NEEDS, *blocks])
@@ -79,13 +78,14 @@ def text(spec: TableSpec, protocol: str, source: RunSource, *, printed: bool = F
 def marked(table: Grid, source: RunSource) -> Marks:
     """Mark the best and the second best of every column, and which of the best a test tells apart from the second."""
     spec, best, second = table.spec, set[Cell](), set[Cell]()
+    whole, found = spec.whole or spec, table.whole or table.results  # which columns are asked for moves no star
     pairs: list[tuple[Cell, float]] = []
     several = 0
-    for panel in spec.panels:
-        runs = ranks.accuracies(spec, panel, table.protocol, source)
-        for at in spec.places:
+    for panel in whole.panels:
+        runs = ranks.accuracies(whole, panel, table.protocol, source)
+        for at in whole.places:
             cells = [Cell(panel, row, *at) for row in spec.rows]
-            numbers = {cell: table.results[cell].at(table.selection) for cell in cells}
+            numbers = {cell: found[cell].at(table.selection) for cell in cells}
             merits = {
                 cell: spec.metric_of(panel).merit(stat.mean) for cell, stat in numbers.items() if stat is not None
             }

@@ -33,3 +33,14 @@ def brought_up(record: dict[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError, ZeroDivisionError):  # of one that sends nothing, or is damaged
         return record
     return record | {"format": FORMAT, "bytes": record["bytes"] | {"rounds": sent | {"down": counted}}}
+
+
+def with_present_names(record: dict[str, Any]) -> dict[str, Any]:
+    """Name what a record holds as a run of today does, to compare the two; what is stored stays as it is.
+
+    FedSage+'s first phase, ``generator``, is ``setup`` in older records.
+    """
+    sent = record["bytes"]
+    if record["config"]["method"]["name"] != "fedsageplus" or "setup" not in sent:
+        return record
+    return record | {"bytes": {"generator" if phase == "setup" else phase: own for phase, own in sent.items()}}

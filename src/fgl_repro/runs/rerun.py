@@ -13,6 +13,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
 from fgl_repro.core.lazy import torch
 from fgl_repro.runs.attempt import EXECUTE
+from fgl_repro.runs.formats import with_present_names
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
@@ -98,20 +99,12 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> RerunComparison:
         again = store.load(record.key)
     if again is None or not summary.ok:
         raise UserError(f"record {record.key[:8]} ran once but not again: see the line above.")
-    before, now = _named_as_now(record.as_json()), again.as_json()
+    before, now = with_present_names(record.as_json()), again.as_json()
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     alike = not record.on_gpu and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
     bound = 0.0 if alike else OTHER_CPU
     text = again.versions["options"]
     return RerunComparison(lines, largest_gap(record, again), bound, record.versions.get("options", text) != text)
-
-
-def _named_as_now(record: dict[str, Any]) -> dict[str, Any]:
-    """Call FedSage+'s first phase ``generator``, which older records, kept as they are, call ``setup``."""
-    sent = record["bytes"]
-    if record["config"]["method"]["name"] != "fedsageplus" or "setup" not in sent:
-        return record
-    return record | {"bytes": {"generator" if phase == "setup" else phase: own for phase, own in sent.items()}}
 
 
 def same_cpu(recorded: str, here: str) -> bool:

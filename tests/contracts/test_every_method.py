@@ -60,3 +60,13 @@ def test_every_hyper_parameter_is_explained(name: str) -> None:
     lists = [base.__doc__.partition("Attributes:")[2] for base in cls.__mro__ if base.__doc__]
     entries = re.findall(r"^ *((?:\w+, )*\w+): \S", "\n".join(lists), flags=re.MULTILINE)
     assert {field.name for field in fields(cls)} <= {word for entry in entries for word in entry.split(", ")}
+
+
+@pytest.mark.parametrize("name", registry.options("method"))
+def test_who_names_variants_says_which_of_them_weigh_all_clients_alike(name: str) -> None:
+    """Two methods may call a variant ``release``: FedAvg's is a plain mean, which another's need not be."""
+    cls = registry.option("method", name)
+    if not set(cls.variants) & set(getattr(cls, "uniform", ())):
+        return
+    where = [next(base for base in cls.__mro__ if word in vars(base)) for word in ("variants", "uniform")]
+    assert where[0] is where[1], f"{where[0].__name__} has variants of its own, but {where[1].__name__}'s plain means"

@@ -193,6 +193,14 @@ def test_a_student_may_start_at_random(world: World) -> None:
     assert not torch.allclose(found["mean"].last["W1"], found["random"].last["W1"], atol=1e-3)
 
 
+def test_variants_start_from_the_same_student(world: World) -> None:
+    """Released weights of the teachers are no weights of the mean from which the student starts."""
+    config = {variant: make_config("coboost", variant) for variant in ("paper", "release")}
+    clients = make_clients(world, config["paper"])
+    for chosen in config.values():
+        assert torch.equal(chosen.method.share(clients), clients.samples)
+
+
 def test_weights_of_teachers_go_against_the_gradient(world: World) -> None:
     server = made(world, "coboost")
     logits = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))

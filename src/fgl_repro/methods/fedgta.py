@@ -90,6 +90,7 @@ class FedGTA(FedAvg[State]):
     display: ClassVar[str] = "FedGTA"
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("release", "paper", "openfgl")
+    uniform: ClassVar[tuple[str, ...]] = ()
     least: ClassVar[dict[str, float]] = {"steps": 1, "moments": 1, "keep": 0, "threshold": -1}
     greatest: ClassVar[dict[str, float]] = {"keep": 1}
     above: ClassVar[dict[str, float]] = {"temperature": 0}

@@ -7,7 +7,8 @@ NeurIPS 2022. With student logits f and the frozen received model's logits g, bo
 
 Variants: none; beta = tau = 1 are the values of the authors' configuration.
 Known differences from the authors' code: teacher logits are computed once a round (they are constant in it) and in
-evaluation mode; the optimiser is the protocol's Adam, kept across rounds, in place of SGD with momentum restarted.
+evaluation mode; the optimiser is the protocol's Adam, kept across rounds, in place of SGD with momentum restarted and
+a rate that falls by 1 % a round.
 On PubMed (three classes) only two classes are ever "not true". Weights are averaged by training nodes.
 """
 

@@ -34,7 +34,8 @@ Its evaluation processes share one model on the CPU, so that a client is probabl
 weights and its own learnable nodes; here each client is judged with its own of both, or as protocol.judged says
 (crosswise, server). Its dropout stream is the same in every round and at every client, ours goes on (the same draws
 gave one run on PubMed 3.6 points more of missing classes, which is what its seeds lie apart).
-The query's layer norm and the prototypes' own embedding as their neighbourhood mean are the code's in both variants.
+The query's layer norm, the prototypes' own embedding as their neighbourhood mean, and that gamma asks the mean of both
+branches' log-probabilities whether a node is recognised, are the code's in both variants.
 The paper tries beta in 0.01, 0.1, 1 and does not say which it took; its exponent of the norm is lost. With a sum of
 norms, 1 shrinks the learnable nodes to nothing (Cora, K = 3: seen graph 66, and unstable), so tables run 0.01.
 The printed numbers are the release's far more often than the paper variant's (results/fedlog/FINDINGS.md counts them).

@@ -38,11 +38,11 @@ the paper is silent on the start, the code has this.
 ``shared``: one generator for all, the mean of the clients' after every epoch on (5), without (6) (Table D2).
 
 Left out: labels shifted past hidden nodes, and labels of test nodes, in the code's L^c (here: training nodes); sampled
-neighbours in phase 1; that its L^f, looking for the nearest of the first P hidden neighbours, compares a mean with a
-sum over features and so ends nearly always with the last of them. In phase 2 the code has one Adam for all clients
-(``protocol.moments=shared``); here each has its own. Splits, batches, rounds and repetitions are the protocol's,
-widths and sampled neighbours of the classifier the model's, Louvain the partitioner's. Neither z nor gradients are
-protected.
+neighbours in phase 1; that its 60 % are drawn class by class; that its L^f, looking for the nearest of the first P
+hidden neighbours, compares a mean with a sum over features and so ends nearly always with the last of them. In phase 2
+the code has one Adam for all clients (``protocol.moments=shared``); here each has its own. Splits, batches, rounds and
+repetitions are the protocol's, widths and sampled neighbours of the classifier the model's, Louvain the partitioner's.
+Neither z nor gradients are protected.
 
 Generators depend on other clients through features alone, never on each other: they are trained in groups that fit in
 memory, since the last layer of one has 2048 x P d weights (38 million on CiteSeer).

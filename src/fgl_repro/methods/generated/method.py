@@ -51,6 +51,7 @@ class DistilledOnGenerated(FedAvg[S]):
 
     units: ClassVar[tuple[str, ...]] = ("node",)
     variants: ClassVar[tuple[str, ...]] = ("paper",)
+    uniform: ClassVar[tuple[str, ...]] = ()
     models: ClassVar[tuple[str, ...]] = ("gcn2", "gcn", "graphsage", "gat", "sgc", "ssgc", "appnp", "sign", "fleet")
     fleets: ClassVar[bool] = True
     least: ClassVar[dict[str, float]] = {

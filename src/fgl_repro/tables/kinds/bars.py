@@ -45,11 +45,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 def body(table: Grid) -> str:
     """Write a grid for each data set and client count, rows down, panels across, at the protocol's round."""
     heads = ["", *(panel.title for panel in table.spec.panels)]
-    kinds = [table.spec.metric_of(panel) for panel in table.spec.panels]
-    unit = "" if table.spec.has_errors else " in percent"
-    measured = " and ".join(dict.fromkeys(kind.title for kind in kinds))
-    measured = measured[:1].upper() + measured[1:]  # abbreviations keep their capitals
-    parts = [f"{measured}{unit}, {table.round_name(table.selection)}, mean and std over seeds."]
+    measured = table.spec.measure[:1].upper() + table.spec.measure[1:]  # abbreviations keep their capitals
+    parts = [f"{measured}, {table.round_name(table.selection)}, mean and std over seeds."]
     parts += filter(None, [rebuilds(table.spec.datasets)])
     for at in table.spec.places:
         lines = accuracy.lines(table, [(panel, *at) for panel in table.spec.panels], table.selection)

@@ -64,6 +64,18 @@ def linked(edge_index: Any) -> Data:
     return Data(x=torch.eye(3), edge_index=edge_index, y=torch.tensor([0, 1, 1]))
 
 
+def test_masks_that_are_not_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for masks, told in (((), ""), (("train_mask", "test_mask"), "train_mask, test_mask of own")):
+        data = pyg([0, 1, 1], [(0, 1), (1, 2)])
+        for name in masks:
+            data[name] = torch.ones(3, dtype=torch.bool)
+        monkeypatch.setattr(Own, "given", data)
+        Own().build(tmp_path)
+        assert capsys.readouterr().err.partition(" are not")[0] == told
+
+
 def test_a_data_set_of_ones_own_is_pinned_at_first_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -279,3 +279,18 @@ def test_table_becomes_an_artifact_with_the_csv(tmp_path: Path) -> None:
 def test_history_drops_what_is_not_finite() -> None:
     rows = tracking.history({"round": [0, 1], "loss": [0.5, None], "validation": [float("nan"), float("inf")]})
     assert rows == [{"round": 0, "loss": 0.5}, {"round": 1}]
+
+
+@pytest.mark.parametrize(("asked", "warnings"), [("disabled", 1), ("offline", 0)])
+def test_a_mode_that_is_not_read_is_told_once(
+    asked: str, warnings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracking._tell_mode.cache_clear()
+    monkeypatch.setenv("WANDB_MODE", asked)
+    for _ in range(2):
+        tracking.push(RECORD, CURVES, dir=tmp_path)
+    assert (
+        _said(caplog)
+        == [f"WANDB_MODE={asked} is not read: logger (of a push --mode) decides, and says offline."] * warnings
+    )
+    assert len(_runs(tmp_path)) == 2

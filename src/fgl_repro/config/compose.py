@@ -144,6 +144,8 @@ def _register(known: tuple[tuple[str, str, type], ...], help_text: str) -> None:
     for axis in ("dataset", "method", "partitioner", "cell"):
         OmegaConf.register_new_resolver(f"by_{axis}", partial(_by, axis), replace=True)
     store = ConfigStore.instance()
+    # there is one store; Hydra would copy it, schemas and all, for each of the groups that --help might list
+    ConfigStore.__deepcopy__ = lambda self, memo: self  # type: ignore[attr-defined]
     hints = get_type_hints(Config)
     loose = [(f.name, Any if f.name in PACKAGES else hints[f.name], f) for f in fields(Config)]
     store.store(name=NOTHING, node={})

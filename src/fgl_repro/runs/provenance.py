@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fgl_repro import __version__
-from fgl_repro.config import AXES, Config, cell_of, digest, key_of, science
+from fgl_repro.config import AXES, Config, cell_of, conf_dir, digest, key_of, science
 from fgl_repro.core.lazy import torch
 from fgl_repro.core.registry import PACKAGES as HOMES
 from fgl_repro.data.catalog import rebuilt
@@ -119,7 +119,10 @@ def _cpu() -> str:
 
 @cache
 def git_state() -> dict[str, Any]:
-    """Return the commit of the source tree and whether tracked files differ from it; None outside a checkout."""
+    """Return the commit of sources and yaml files, and whether any of them differ from it or are new to git.
+
+    Both are None outside a checkout.
+    """
     here = Path(__file__).parents[1]
 
     def git(*args: str) -> str | None:
@@ -130,7 +133,7 @@ def git_state() -> dict[str, Any]:
         return done.stdout.strip() if done.returncode == 0 else None
 
     sha = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
+    changed = git("status", "--porcelain", "--untracked-files=normal", "--", str(here), str(conf_dir()))
     return {"sha": sha, "dirty": bool(changed) if sha else None}
 
 

@@ -17,6 +17,7 @@ import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -268,6 +269,7 @@ def _by_round(run: Any) -> None:
 
 def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
     """Open a W&B run; offline if online is impossible; None, after a warning, if nothing works."""
+    _tell_mode(mode, os.environ.get("WANDB_MODE"))
     stem, _, attempt = str(args["id"]).rpartition("-")
     free = int(attempt)
     for choice in dict.fromkeys([mode, "offline"]):
@@ -290,6 +292,13 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
                 sentence = "W&B online is out of reach (%s): logging offline; send it later by: wandb sync."
             log.warning(sentence, first_line(error))
     return None
+
+
+@cache
+def _tell_mode(mode: str, asked: str | None) -> None:
+    """Say once that W&B's own variable is not read where it asks for something else."""
+    if asked and asked != mode:
+        log.warning("WANDB_MODE=%s is not read: logger (of a push --mode) decides, and says %s.", asked, mode)
 
 
 def _next_attempt(stem: str, folder: Path, before: Mapping[str, Any] | None = None) -> int:

@@ -51,7 +51,8 @@ def candidate_overrides(config: Config) -> list[dict[str, Any]]:
         raise UserError(f"methods must have the same number of candidates, but {where} gives {numbers}: even them out.")
     if not counts.get(config.method.name):
         raise UserError(
-            f"{where} has no tuning candidates for method={config.method.name}: add as many as others have."
+            f"{where} has no tuning candidates for method={config.method.name}: add as many as others have, "
+            f"in a protocol of your own with defaults: [{config.protocol.name}, _self_] (docs/adding.md)."
         )
     return [dict(overrides) for overrides in given[config.method.name]]
 

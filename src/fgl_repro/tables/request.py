@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fgl_repro.config import options
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables.spec import TableSpec
 
@@ -49,7 +50,8 @@ def narrowed(spec: TableSpec, protocol: str | None, kept: Mapping[str, Sequence[
     """
     protocol = protocol or spec.protocols[0]
     if protocol not in spec.protocols:
-        raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}.")
+        own = ", or name it in a table of your own (docs/adding.md)" if protocol in options("protocol") else ""
+        raise UserError(f"{spec.name} has no protocol {protocol}: choose from {', '.join(spec.protocols)}{own}.")
     whole = spec.under(protocol)
     methods = [*(row_id(str(name)) for name in kept["methods"]), *whole.added_rows] if kept["methods"] else []
     return Request(whole, whole.narrow(**{**kept, "methods": methods}), protocol)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fgl_repro.config import Config, assembled, cache_of_options, compose_ahead, conf_dir, copied, unchecked
+from fgl_repro.config import Config, assembled, cache_of_options, compose_ahead, conf_dir, copied, options, unchecked
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
 from fgl_repro.federation.settings import Setting
@@ -249,7 +249,9 @@ class TableSpec(Entries):
         for (axis, has), wanted in zip(self.axes.items(), (datasets, clients, methods, seeds), strict=True):
             for item in wanted:
                 if item not in has:
-                    raise UserError(f"{self.name} has no {axis} {item}: choose from {', '.join(map(str, has))}.")
+                    known = axis == "methods" and item in options("method")
+                    more = f", or put it beside them by --add {item}" if known else ""
+                    raise UserError(f"{self.name} has no {axis} {item}: choose from {', '.join(map(str, has))}{more}.")
         absent = {d: reason for d, reason in self.absent.items() if not datasets}
         whole = replace(self, seeds=tuple(s for s in self.seeds if not seeds or s in seeds), absent=absent)
         part = replace(

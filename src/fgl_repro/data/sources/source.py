@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import operator
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -94,6 +95,9 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         raise UserError(
             f"raw() of the data set {name} must give a PyG Data with x, edge_index and y, not {data!r:.80}."
         )
+    if unread := [mask for mask in ("train_mask", "val_mask", "test_mask") if mask in data]:
+        which = f"{', '.join(unread)} of {name} are not read, the protocol draws the split"
+        print(f"{which}: docs/adding.md says how to have one's own.", file=sys.stderr)
     x, edges = features_of(f"the data set {name}", data.x), links_of(f"the data set {name}", data.edge_index)
     labels = data.y.cpu().long().numpy() if _whole(data.y) else np.zeros(0)
     parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)

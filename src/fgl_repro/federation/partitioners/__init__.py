@@ -108,7 +108,7 @@ class Partitioner(Option):
         if min(sizes) == 0:
             raise UserError(
                 f"{source} left part {sizes.index(0)} of {parts} of {graph.name} empty{extra}; "
-                "lower partitioner.clients or take another partitioner."
+                "lower partitioner.clients or take another partitioner, or, if it draws, another protocol.split_seed."
             )
         return Membership(nodes, source, array_hash(*hashed)[:10], edge_cut(graph, nodes), sizes)
 

@@ -165,7 +165,7 @@ def remove_rarest_class(graph: Graph, nodes: list[np.ndarray]) -> tuple[list[np.
         if len(present) < 2:
             raise UserError(
                 f"Client {client} of {graph.name} has no node left once its rarest class is removed; "
-                "lower partitioner.clients or take another partitioner."
+                "lower partitioner.clients, take another partitioner, or setting=plain, which removes no class."
             )
         rarest = int(counts.argmin())
         kept.append(own[labels != present[rarest]])

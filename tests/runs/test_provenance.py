@@ -1,0 +1,57 @@
+"""What a record says of the code that made it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fgl_repro.runs import provenance
+
+
+def checkout(folder: Path) -> None:
+    """Commit a package, a yaml and a file beside both."""
+    for name in ("src/package/runs/provenance.py", "conf/method/old.yaml", "results/README.md"):
+        path = folder / name
+        path.parent.mkdir(parents=True)
+        path.write_text("old\n")
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    author = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false")
+    for command in (("init", "-q"), ("add", "."), (*author, "commit", "-q", "-m", "all")):
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not here")
+@pytest.mark.parametrize(
+    ("written", "dirty"),
+    [
+        ("", False),
+        ("src/package/runs/provenance.py", True),
+        ("src/package/methods/mine.py", True),
+        ("conf/method/old.yaml", True),
+        ("conf/method/mine.yaml", True),
+        ("src/package/runs/__pycache__/provenance.pyc", False),
+        ("results/README.md", False),
+    ],
+    ids=["nothing", "a source", "a new source", "a yaml", "a new yaml", "what git ignores", "what is no code"],
+)
+def test_code_that_the_commit_does_not_have_is_told(
+    written: str, dirty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout(tmp_path)
+    if written:
+        (tmp_path / written).parent.mkdir(exist_ok=True)
+        (tmp_path / written).write_text("new\n")
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "src/package/runs/provenance.py"))
+    monkeypatch.setattr(provenance, "conf_dir", lambda: tmp_path / "conf")
+    state = provenance.git_state.__wrapped__()
+    assert len(state["sha"]) == 40
+    assert state["dirty"] is dirty
+
+
+def test_outside_a_checkout_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package/runs/provenance.py"))
+    assert provenance.git_state.__wrapped__() == {"sha": None, "dirty": None}

@@ -15,6 +15,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
+from fgl_repro.fl.steps import descend
 from fgl_repro.methods.dense.server import DenseServer, softened_divergence
 from fgl_repro.methods.generated.server import Lesson
 from fgl_repro.runs.execute import federate
@@ -201,6 +202,50 @@ def test_variants_start_from_the_same_student(world: World) -> None:
         assert torch.equal(chosen.method.share(clients), clients.samples)
 
 
+def test_a_student_that_has_not_learnt_is_what_it_starts_from(world: World) -> None:
+    """The mean that it is given, or one random model of the run's seed whatever the mean is."""
+    for student in ("mean", "random"):
+        server = made(world, "dense", student=student)
+        server.method.epochs = 0
+        random = {name: value.unsqueeze(0) for name, value in server.model.init(torch_rng("student", 0)).items()}
+        for k in range(2):
+            mean = {name: value[k : k + 1] for name, value in server.teachers.items()}
+            found, expected = server.distil(server.teachers, mean), mean if student == "mean" else random
+            for name, value in expected.items():
+                assert torch.equal(found[name], value)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_a_student_steps_as_torch_has_it(optimiser: str, world: World) -> None:
+    """SGD with momentum 0.9, Adam with the usual betas; both with the decay that is asked for."""
+    settings = {"optimiser": optimiser, "lr_student": 0.02, "weight_decay": 0.1}
+    server, twin = (made(world, "dense", **settings) for _ in range(2))
+    for each in (server, twin):
+        each.model = replace(each.model, dropout=0.0)
+    graph = server.train_generator(0)
+    lesson = Lesson(None, graph, server.teacher_logits(graph))
+    descend([lesson] * 3, server.student_loss, [server.student_optimiser(0)])
+    weights = list(twin.student.values())
+    plain: torch.optim.Optimizer = torch.optim.Adam(weights, lr=0.02, weight_decay=0.1)
+    if optimiser == "sgd":
+        plain = torch.optim.SGD(weights, lr=0.02, momentum=0.9, weight_decay=0.1)
+    for _ in range(3):
+        plain.zero_grad()
+        twin.student_loss(lesson).sum().backward()
+        plain.step()
+    for name, value in twin.student.items():
+        torch.testing.assert_close(server.student[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_how_hard_a_node_is_weighs_its_loss_and_has_no_gradient(world: World) -> None:
+    server = made(world, "coboost", hardness=2.0)
+    logits = torch.randn(16, server.model.num_classes, generator=torch_rng("said", 0), requires_grad=True)
+    each = F.cross_entropy(logits, server.labels, reduction="none")
+    hard = (1 - logits.softmax(1)[torch.arange(16), server.labels].detach()) ** 2
+    slopes = [torch.autograd.grad(loss, logits)[0] for loss in (server.wrong(logits), (hard * each).mean())]
+    torch.testing.assert_close(*slopes)
+
+
 def test_weights_of_teachers_go_against_the_gradient(world: World) -> None:
     server = made(world, "coboost")
     logits = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))
@@ -213,6 +258,14 @@ def test_weights_of_teachers_go_against_the_gradient(world: World) -> None:
     torch.testing.assert_close(server.weighed(logits, 0.01), expected)
     assert expected[0] > 0.9
     assert expected.min() < 0.7
+
+
+def test_weights_of_teachers_stay_between_nothing_and_one(world: World) -> None:
+    """Steps as long as the whole way bring each weight to an end of it; a mean has some on either side of it."""
+    server = made(world, "coboost")
+    logits = torch.randn(3, 16, server.model.num_classes, generator=torch_rng("said", 0))
+    server.weights = torch.tensor([0.5, 0.6, 0.7])
+    assert set(server.weighed(logits, 1.0).tolist()) == {0.0, 1.0}
 
 
 def test_teachers_are_weighed_on_earlier_graphs_only(world: World) -> None:

@@ -176,6 +176,40 @@ def test_generator_and_student_step_at_rates_of_their_own_and_both_decay(world: 
         torch.testing.assert_close(state.server.generator[name].detach(), value - 0.002 * value.sign())
 
 
+def test_what_teachers_say_is_fixed_where_a_generator_looks_for_disagreement(server: FedTADServer) -> None:
+    """L_dis moves features by what the student says of them alone."""
+    server.method.known = server.method.diverse = 0.0
+    noise, net = server.noise(), list(server.generator.values())
+    found = torch.autograd.grad(server.generator_loss(noise).sum(), net)
+    graph = server.graph(noise)
+    teachers = server.teacher_logits(graph).detach()
+    student = server.student_logits_fixed(graph)[0]
+    apart = sum((server.weight[k] * (student - teachers[k]).abs().mean(1)).sum() for k in range(3))
+    for slope, expected in zip(found, torch.autograd.grad(-apart, net), strict=True):
+        torch.testing.assert_close(slope, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_students_learn_on_the_graph_that_the_generator_has_learnt_to_make(server: FedTADServer) -> None:
+    """One noise an epoch: the generator's steps and the graph after them have the same."""
+    before = server.rng.get_state()
+    graph = server.train_generator(0)
+    server.rng.set_state(before)
+    torch.testing.assert_close(graph.features, server.graph(server.noise()).features.detach())
+    assert not graph.features.requires_grad
+
+
+def test_every_round_has_its_own_teachers_and_its_own_start(server: FedTADServer) -> None:
+    server.method.epochs = 0
+    for number in range(2):
+        rng = torch_rng("round", number)
+        teachers = {name: torch.randn(value.shape, generator=rng) for name, value in server.teachers.items()}
+        start = {name: value[1:2] for name, value in teachers.items()}
+        after = server.distil(teachers, start)
+        for name, value in teachers.items():
+            assert torch.equal(server.teachers[name], value)
+            assert torch.equal(after[name], start[name])
+
+
 @pytest.mark.parametrize("variant", ["paper", "release"])
 def test_models_that_do_not_train_drop_out_in_the_release_alone(variant: str, world: World) -> None:
     config = make_config("fedtad", variant, **{"model.dropout": 0.5})
@@ -185,6 +219,7 @@ def test_models_that_do_not_train_drop_out_in_the_release_alone(variant: str, wo
     graph = server.graph(server.noise()).detached()
     for says in (server.teacher_logits, server.student_logits_fixed):
         assert torch.equal(says(graph), says(graph)) == (variant == "paper")
+    assert not torch.equal(server.student_logits(graph), server.student_logits(graph)), "who learns drops out"
 
 
 def test_the_student_comes_near_its_teachers(world: World) -> None:

@@ -14,6 +14,7 @@ from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.steps import Step
+from fgl_repro.methods.generated.graphs import PseudoGraph
 from fgl_repro.methods.ghost import Ghost, proxies
 from fgl_repro.methods.ghost.integration import GhostServer
 from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
@@ -129,3 +130,53 @@ def test_the_server_makes_several_graphs_a_client_with_dropout_in_the_release_al
     assert torch.equal(*made) == (variant == "paper")
     server.turn(0)
     assert float(server.optimiser.counts[0]) == 3 * 2
+
+
+def test_generators_and_server_decay_and_step_at_rates_of_their_own(world: World) -> None:
+    """Under a decay that outweighs all gradients, Adam's first step takes its rate off every weight."""
+    rates = {"method.lr_generator": 0.002, "method.lr_server": 0.005, "method.weight_decay": 1e9}
+    config = make_config("ghost", "release", **{**rates, "method.graphs": 1, "method.server_steps": 1})
+    clients = make_clients(world, config)
+    training = proxies.Training(config.method, clients)
+    before = {name: value.detach().clone() for name, value in training.nets.items()}
+    training.turn(1)
+    server = GhostServer(config.method, clients, training.nets)
+    with torch.no_grad():
+        server.params["b1"] += 0.1  # none is 0, which has no sign
+        server.params["b2"] -= 0.1
+    begun = {name: value.detach().clone() for name, value in server.params.items()}
+    server.turn(0)
+    for after, then, rate in ((training.nets, before, 0.002), (server.params, begun, 0.005)):
+        for name, value in then.items():
+            torch.testing.assert_close(after[name].detach(), value - rate * value.sign())
+
+
+def test_noise_is_drawn_anew_in_every_step(world: World) -> None:
+    config = make_config("ghost", "release", **{"method.dropout": 0.0})
+    training = proxies.Training(config.method, make_clients(world, config))
+    assert not torch.equal(training.loss(Step(None)), training.loss(Step(None)))
+
+
+def test_the_server_goes_from_client_to_client_and_forgets_nothing(world: World) -> None:
+    """In an order that is drawn by the seed; what graphs of earlier clients need is added to, never begun anew."""
+    config, orders = make_config("ghost", "paper", **{"method.graphs": 1, "method.server_steps": 1}), []
+    clients = make_clients(world, config)
+    for clients.seed in range(8):
+        server = GhostServer(config.method, clients, proxies.Training(config.method, clients).nets)
+        orders.append(server.order.tolist())
+    assert len(set(map(tuple, orders))) > 1
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    server.order, seen, usual = np.array([2, 0, 1]), [], server.graph
+
+    def graph(k: int) -> tuple[PseudoGraph, Tensor]:
+        seen.append(k)
+        return usual(k)
+
+    server.graph = graph  # type: ignore[method-assign]
+    before = torch.zeros_like(server.sums[0]["W1"])
+    for number in range(3):
+        server.turn(number)
+        assert (server.sums[0]["W1"] >= before).all()
+        assert (server.sums[0]["W1"] > before).any()
+        before = server.sums[0]["W1"].clone()
+    assert seen == [2, 0, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,8 @@ def test_features_begin_as_those_of_training_nodes(variant: str, world: World) -
         sizes = [held[c] for c in work.labels.tolist()]
         assert sizes == sorted(sizes)
         assert len(work.labels) == int(0.84 * len(own)) == int(work.counts.sum())
+        small = work.labels.bincount()
+        torch.testing.assert_close(work.weight, small[work.classes] / small.max())
         first = [tuple(row) for row in work.features["X"][0].detach().tolist()]
         order = work.labels.tolist() if variant == "paper" else sorted(work.labels.tolist())
         for row, c in zip(first, order, strict=True):
@@ -256,9 +260,11 @@ def test_the_server_steps_towards_the_mean_of_the_clients_gradients(
     graphs = [Small(torch.rand(m, 16), normalised(torch.ones(m, m).fill_diagonal_(0)), torch.arange(m)) for m in (2, 4)]
     counts = torch.tensor([[3.0, 1, 0, 0], [1, 1, 1, 1]])
     targets: list[dict[str, torch.Tensor]] = []
+    weights: list[torch.Tensor] = []
 
     def watched(ours: Params, theirs: Params, weight: torch.Tensor) -> torch.Tensor:
         targets.append(theirs)
+        weights.append(weight)
         return distance(ours, theirs, weight)
 
     monkeypatch.setattr(server_of_fedgm, "distance", watched)
@@ -282,4 +288,40 @@ def test_the_server_steps_towards_the_mean_of_the_clients_gradients(
     moved = server.features["X"].detach()[0] - before[0].detach()
     clear = grad.abs() > 1e-6
     torch.testing.assert_close(moved[clear], -method.lr_features * grad[clear].sign(), rtol=1e-2, atol=1e-6)
+    torch.testing.assert_close(weights, [torch.tensor([1.0, 0.5, 0.25, 0.25])])
     assert server.probe is not probe
+
+
+def test_the_server_trains_with_dropout(world: World) -> None:
+    for rate in (0.0, 0.5):
+        config = make_config("fedgm", "release", **{"model.dropout": rate})
+        clients = make_clients(world, config)
+        graphs = [
+            Small(torch.rand(m, 16), normalised(torch.ones(m, m).fill_diagonal_(0)), torch.arange(m)) for m in (2, 4)
+        ]
+        server = CondensedGraphServer(config.method, clients, graphs, torch.ones(2, 4))
+        before, found = server.rng.get_state(), []
+        for _ in range(2):
+            server.rng.set_state(before)
+            found.append(server.trained()["W1"])
+        assert torch.equal(*found) == (rate == 0)
+
+
+def test_no_node_is_taken_twice_while_there_are_others(world: World) -> None:
+    """First features of small graphs, which have fewer nodes of a class than the client trains on."""
+    method, clients, state = started(world, "paper", rate=0.5)
+    graph = world.graph
+    for k in range(3):
+        work = ClientCondensation(method, clients, state.real[k], k)
+        for c in work.classes.tolist():
+            mine = world.train_of[k][graph.labels[world.train_of[k]] == c]
+            real = Counter(map(tuple, graph.base.features[graph.node[mine]].toarray().tolist()))
+            made = Counter(map(tuple, work.features["X"][0].detach()[work.labels == c].tolist()))
+            assert made.total() <= len(mine)
+            assert made <= real
+
+
+def test_rounds_are_asked_for_gradients_from_the_second_on(world: World) -> None:
+    two = federate(make_config("fedgm", "release", **{"protocol.rounds": 2}), world, CPU)[0].ledger.as_dict()
+    assert set(two["download"]["down"]) == {"weights", "probe"}
+    assert set(two["rounds"]["up"]) == {"gradients"}

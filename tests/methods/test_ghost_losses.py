@@ -13,9 +13,12 @@ from torch import Tensor
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.phase import Turn
+from fgl_repro.fl.rounds import prepare
 from fgl_repro.fl.steps import Step
 from fgl_repro.methods.generated.graphs import PseudoGraph
-from fgl_repro.methods.ghost import Ghost, proxies
+from fgl_repro.methods.ghost import Ghost, proxies, transport
 from fgl_repro.methods.ghost.integration import GhostServer
 from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
 from support import worlds
@@ -180,3 +183,27 @@ def test_the_server_goes_from_client_to_client_and_forgets_nothing(world: World)
         assert (server.sums[0]["W1"] > before).any()
         before = server.sums[0]["W1"].clone()
     assert seen == [2, 0, 1]
+
+
+def test_a_proximal_step_goes_down_the_gradient_of_the_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to its length, and to what is the same in a row or a column, which the scalings to given sums take away."""
+    monkeypatch.setattr(transport, "ITERATIONS", 1)
+    links = torch.triu(torch.rand(9, 9, generator=torch_rng("links", 2)) < 0.4, 1).float()
+    links, order = links + links.T, torch.randperm(9, generator=torch_rng("order", 2))
+    theirs, cost = links[order][:, order], torch.rand(1, 9, 9, generator=torch_rng("cost", 2))
+    before = torch.full((9, 9), 1 / 81, requires_grad=True)
+    apart = (links[:, None, :, None] - theirs[None, :, None, :]).square()
+    structure = torch.einsum("ij,kl,ijkl->", before, before, apart)
+    (slope,) = torch.autograd.grad(0.4 * (before * cost[0]).sum() + 0.6 * structure, before)
+    step = proximal(cost, torch.ones(1, 9), links.matmul, theirs[None], 0.6)[0].log()
+    down, found = (x - x.mean(0) - x.mean(1, keepdim=True) + x.mean() for x in (-slope, step))
+    assert float(F.cosine_similarity(down.flatten(), found.flatten(), dim=0)) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("steps", [7, 25, 100])
+def test_generators_take_as_many_steps_as_asked(steps: int, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, taken = make_config("ghost", "release", **{"method.steps": steps}), []
+    monkeypatch.setattr(proxies.Training, "turn", lambda self, count: taken.append(count) or Turn({"loss": 0.0}))
+    prepare(config.method, make_clients(world, config), Ledger())
+    assert sum(taken) == steps
+    assert len(taken) <= 10

@@ -84,6 +84,28 @@ def test_the_best_check_is_tested_and_classes_are_predicted_as_before(toy_graph:
     assert longer[1]["links"] != short[1]["links"]
 
 
+def test_the_network_of_the_best_check_is_tested_though_it_trained_on(
+    toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, checks = world_of(toy_graph), iter([0.9, 0.9, 0.9, 0.1, 0.1])
+    monkeypatch.setattr(LinkTuning, "scores", lambda *_: torch.full((3,), next(checks)))
+    (_, once), (longer, found) = (tuned(world, **{"protocol.link_tuning": epochs}) for epochs in (2, 20))
+    assert found == once
+    with torch.no_grad():
+        assert longer.areas(longer.params, longer.held.test).tolist() != found.clients
+
+
+def test_networks_drop_out_while_they_train_for_links_and_not_where_they_are_judged(toy_graph: Graph) -> None:
+    clients = make_clients(world_of(toy_graph), make_config("local", "paper", **QUICK | {"model.dropout": 0.5}))
+    stage = LinkTuning(clients, clients.trained)
+    before = stage.streams
+    stage.streams = LinkTuning(clients, clients.trained).streams
+    first = stage._loss(Step(None))
+    stage.streams = before  # the same other pairs
+    assert not torch.equal(stage._loss(Step(None)), first)
+    assert torch.equal(stage.scores(stage.params), stage.scores(stage.params))
+
+
 def test_links_of_a_graph_that_has_them_by_a_rule_are_learnt(toy_graph: Graph) -> None:
     """Nodes are linked where their features are alike: an area far above one half, which no link could tell."""
     rng = np.random.default_rng(0)
@@ -115,6 +137,13 @@ def test_a_client_without_pairs_has_no_area(toy_graph: Graph) -> None:
     assert found.clients[0] is None
     assert found.counts[0] == 0
     assert found.clients_mean == pytest.approx(np.mean(found.clients[1:]))
+    assert found.pooled == pytest.approx(np.average(found.clients[1:], weights=found.counts[1:]))
+    assert found.counts[1] != found.counts[2], "both means are the same: the test says nothing of the pooled one"
+    keep = world.links.validation.owner(world.graph) > 0
+    bare = Pairs(world.links.validation.nodes[:, keep], world.links.validation.linked[keep])
+    clients = make_clients(replace(world, links=HeldLinks(bare, world.links.test)), make_config("local", "paper"))
+    stage = LinkTuning(clients, clients.trained)
+    assert stage.scores(stage.params)[0] == 0.5, "as good as guessing"
 
 
 def test_a_run_ends_with_the_links(toy_graph: Graph) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fgl_repro.data.graph import Graph
+from fgl_repro.fl import rounds
 from fgl_repro.fl.probing import Prober
 from fgl_repro.nn.models.model import Params
 from fgl_repro.runs.execute import federate
@@ -33,3 +34,18 @@ def test_what_is_measured_in_a_round_is_no_training(
     config = make_config("fedavg", "release", **{"runtime.curves": curves})
     _, _, probing = federate(config, worlds.build("plain", toy_graph, "metis", 3), torch.device("cpu"))
     assert now == [probing] == [seconds], "none of it is left for training"
+
+
+def test_what_is_recorded_is_what_the_best_rounds_models_say_and_the_lasts(
+    toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four rounds the second is made the best; curves tell what each round's models say."""
+    scores = iter([0.5, 0.9, 0.5, 0.5])
+    monkeypatch.setattr(rounds, "accuracy", lambda *_: torch.tensor(next(scores)))
+    config = make_config("local", "paper", **{"runtime.curves": "all", "protocol.rounds": 4, "protocol.lr": 0.1})
+    training, found, _ = federate(config, worlds.build("plain", toy_graph, "metis", 3), torch.device("cpu"))
+    curves = training.curves
+    for which, number in (("best", 1), ("last", 3)):
+        assert found["seen_graph"][which].accuracy == curves["seen_graph"][number]
+        assert found["validation"][which].clients == [curves[f"validation/{k}"][number] for k in range(3)]
+    assert found["seen_graph"]["best"] != found["seen_graph"]["last"]

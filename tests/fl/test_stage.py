@@ -10,6 +10,7 @@ import torch
 
 from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.data.graph import Graph
+from fgl_repro.fl import rounds
 from fgl_repro.fl.clients import Clients
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.metrics import hits
@@ -105,6 +106,28 @@ def test_fine_tuning_begins_with_what_the_server_made(toy_graph: Graph) -> None:
     assert len(found.phases["fine_tuning"]["loss"]) == 4, "one best check and three without gain"
 
 
+@pytest.mark.parametrize(("name", "judged"), [("local", "own"), ("fedavg", "own"), ("fedavg", "server")])
+def test_fine_tuning_begins_with_the_last_round_whichever_was_the_best(
+    name: str, judged: str, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without gain clients end with what they have received after the last round, or trained where nothing comes."""
+    world, found = worlds.build("plain", toy_graph, "metis", 3), []
+    for epochs in (0, 4):
+        scores = iter([0.9, 0.1, 0.1])
+        monkeypatch.setattr(rounds, "accuracy", lambda *_, left=scores: torch.tensor(next(left)))
+        rules = {"protocol.rounds": 3, "protocol.judged": judged, "protocol.fine_tuning": epochs}
+        config = make_config(name, "paper", **TUNED | rules | {"protocol.fine_tuning_lr": 0.0})
+        clients = make_clients(world, config)
+        found.append((train(config.method, clients), clients.samples))
+    (plain, samples), (tuned_on, _) = found
+    assert plain.best_round == tuned_on.best_round == 0
+    for key, value in plain.last.items():
+        assert not torch.equal(plain.best[key], value)
+        share = (samples / samples.sum()).view(-1, *[1] * (value.dim() - 1))
+        expected = (share * value).sum(0).expand_as(value) if (name, judged) == ("fedavg", "own") else value
+        torch.testing.assert_close(tuned_on.last[key], expected)
+
+
 @pytest.mark.parametrize(("asked", "taken"), [(1, [1]), (5, [5]), (6, [7]), (12, [7, 6])])
 def test_fewer_epochs_than_lie_between_checks_are_all_there_are(
     toy_graph: Graph, monkeypatch: pytest.MonkeyPatch, asked: int, taken: list[int]
@@ -163,6 +186,13 @@ def test_a_client_without_a_finite_score_keeps_what_it_had(monkeypatch: pytest.M
     scores[:] = torch.nan
     with pytest.raises(DivergenceError, match="the validation is nan in round 0 of fine_tuning"):
         run_phases(fine_tuning(clients, objective, 0.05), 3, Ledger(), None)
+
+
+def test_patience_begins_anew_with_every_better_check(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = iter([0.1, 0.0, 0.2, 0.1, 0.3, 0.1, 0.4, 0.1, 0.4, 0.3, 0.9])
+    monkeypatch.setattr(FineTuning, "scores", lambda *_: torch.full((3,), next(checks)))
+    _, curves = tuned(toy_graph)
+    assert curves["validation"] == pytest.approx([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4, 0.4, 0.4])
 
 
 def test_rates_and_counts_out_of_range_are_refused() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.batches import Batches
@@ -31,12 +32,17 @@ def test_clients_with_fewer_batches_rest_and_every_client_has_one(toy_graph: Gra
 
 def test_a_clients_draws_do_not_depend_on_anothers_nodes(toy_graph: Graph) -> None:
     whole, fewer = world_of("plain", toy_graph, 3, partitioner="metis"), uneven(toy_graph)
-    drawn = [
-        [batch.rows[world.graph.owner[batch.rows] == 2].tolist() for batch in Batches(world, 4, 0).epoch()]
-        for world in (whole, fewer)
-    ]
+    drawn, numbers = [], []
+    for world in (whole, fewer):
+        batches = list(Batches(world, 4, 0, draws=3).epoch())
+        mine = [world.graph.owner[batch.rows] == 2 for batch in batches]
+        drawn.append([batch.rows[own].tolist() for batch, own in zip(batches, mine, strict=True)])
+        numbers.append([batch.uniform[own].tolist() for batch, own in zip(batches, mine, strict=True)])
     most = min(map(len, drawn))
     assert drawn[0][:most] == drawn[1][:most]
+    assert numbers[0][:most] == numbers[1][:most], "those that choose neighbours"
+    stream = numpy_rng("neighbours/2", 0).random((len(drawn[0]) * 4, 3), dtype=np.float32)
+    assert np.concatenate(numbers[0]).tolist() == stream.tolist(), "of a stream of their own"
     orders = [np.concatenate([b.rows for b in Batches(whole, 4, seed).epoch()]) for seed in (0, 1)]
     assert not np.array_equal(orders[0], orders[1][: len(orders[0])])
 

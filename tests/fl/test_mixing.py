@@ -29,3 +29,5 @@ def test_shares_of_a_class_sum_to_one_also_where_nobody_has_it() -> None:
     inverse = class_shares(rates, inverse=True)
     torch.testing.assert_close(inverse.sum(0), torch.ones(3))
     assert inverse[0, 0] > inverse[1, 0]
+    rates = torch.tensor([[0.5, 0.2], [0.25, 0.6]])
+    torch.testing.assert_close(class_shares(rates, inverse=True), torch.tensor([[1 / 3, 3 / 4], [2 / 3, 1 / 4]]))

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.fl import rounds
 from fgl_repro.fl.probing import Prober
 from fgl_repro.nn.models.model import Params
 from fgl_repro.runs.execute import federate
 from support import worlds
-from support.runs import make_config
+from support.isolation import make_clients
+from support.runs import config_of_graphs, make_config
 
 
 @pytest.mark.parametrize(("curves", "seconds"), [("validation", 20), ("all", 40)])
@@ -49,3 +52,19 @@ def test_what_is_recorded_is_what_the_best_rounds_models_say_and_the_lasts(
         assert found["seen_graph"][which].accuracy == curves["seen_graph"][number]
         assert found["validation"][which].clients == [curves[f"validation/{k}"][number] for k in range(3)]
     assert found["seen_graph"]["best"] != found["seen_graph"]["last"]
+
+
+def test_the_loss_on_test_graphs_is_a_mean_over_clients() -> None:
+    world, config = worlds.of_graphs(worlds.graph_set()), config_of_graphs("local", "paper")
+    clients = make_clients(world, config)
+    with torch.no_grad():
+        for name, value in clients.params.items():
+            value += 0.3 * torch.randn(value.shape, generator=torch_rng(name, 0))
+        (tests,) = world.probes
+        logits = clients.model(clients.trained, clients.inputs.elsewhere(tests.graph, tests.rows))
+    own = [
+        F.cross_entropy(logits[k, : rows.sum()], torch.from_numpy(tests.graph.labels[tests.rows[rows]]))
+        for k, rows in enumerate(tests.graph.owner[tests.rows] == k for k in range(clients.count))
+    ]
+    found = Prober(clients).accuracies(clients.trained)[f"loss/{tests.name}"]
+    assert found == pytest.approx(float(torch.stack(own).mean()), rel=1e-5)

@@ -71,6 +71,17 @@ def test_ranks_in_print() -> None:
     assert paper == {"FedAvg": 3.0, "FED-PUB (release)": 2.0, "FedLoG (release)": 1.0}
 
 
+def test_a_rows_p_value_is_that_of_being_as_good_as_the_papers_own_method() -> None:
+    spec = load("fedlog/figranks").narrow(methods=["fedavg", "fedpub", "fedlog"])
+    found = ranks.ranked(made_up(**{"FedAvg": 0.9, "FED-PUB (release)": 0.8, "FedLoG (release)": 0.2}), 3)
+    assert found is not None
+    lines = [ranks._line(spec, spec.protocols[0], spec.panels[0], row, found) for row in spec.rows]
+    said = {line["label"]: line["p_as_proposed"] for line in lines}
+    assert said["FedLoG (release)"] == ""
+    for label in ("FedAvg", "FED-PUB (release)"):
+        assert float(said[label]) == pytest.approx(found.nemenyi[label]["FedLoG (release)"], abs=1e-4)
+
+
 @pytest.mark.parametrize("name", ["fedlog/figranks", "fedlog/figranks9", "fedpub/figranks", "fedpub/figranks2"])
 def test_nothing_is_drawn_before_anything_ran_and_a_line_says_why(name: str) -> None:
     spec = load(name)

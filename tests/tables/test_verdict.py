@@ -63,6 +63,13 @@ def test_the_interval_is_students() -> None:
     assert of(runs.tolist(), edge).p == pytest.approx(LEVEL)
 
 
+def test_seeds_that_nearly_agree_know_a_number_no_better_than_seeds_that_do() -> None:
+    """Another CPU moves an accuracy by about as much as the least std."""
+    same, near = of([0.5, 0.5, 0.5], 0.501), of([0.5, 0.5, 0.50002], 0.501)
+    assert near.half == same.half
+    assert near.p == pytest.approx(same.p, rel=0.05)
+
+
 def test_why_a_cell_is_silent() -> None:
     whys = [of(*cell).silent for cell in (([], 0.5), ([0.5], None), ([0.5], 0.5))]
     assert whys == ["not run", "not printed", "a single run"]

@@ -21,6 +21,7 @@ from fgl_repro.tables import (
     compare,
     entries,
     findings,
+    leaderboard,
     printing,
     reference,
     report,
@@ -260,3 +261,11 @@ def test_what_is_wanted_of_a_metric() -> None:
     with open(Path(reference.__file__).parent / "reference/fedvn/table_1.csv", encoding="utf-8") as text:
         printed = [line for line in csv.DictReader(text) if line["metric"] == "MAE"]
     assert len(printed) == len(reference.accuracies("fedvn/table_1.csv", "seen_graph", metric="MAE")) == 10
+
+
+def test_rows_are_ranked_by_the_least_error_and_are_percent_of_it_behind(grid: results.Grid) -> None:
+    found = leaderboard.standings(grid, grid.spec.panels[0], *grid.spec.places[0])
+    assert [each.cell.row.id for each in found] == list(LEVELS)
+    least = found[0].stat.mean
+    assert [each.behind for each in found] == pytest.approx([100 * (each.stat.mean / least - 1) for each in found])
+    assert found[-1].behind > 30

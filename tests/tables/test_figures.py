@@ -15,6 +15,7 @@ from fgl_repro.tables import artifact, printing, report, results
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import sensitivity
 from fgl_repro.tables.load import load
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.swept import with_lines
 from support import helpers
@@ -168,6 +169,19 @@ def test_a_part_of_a_figure_of_averages_has_the_spread_of_the_whole(store: Recor
     kept = [line for line in whole if line["setting.rate"] == 4]
     assert [float(line["std"]) for line in kept] == pytest.approx(len(kept) * [0.02], abs=1e-5)
     assert part == kept
+
+
+def test_a_seed_counts_in_an_average_where_all_that_is_averaged_has_a_number(store: RecordStore) -> None:
+    """Else seeds that lack a hard cell would look better than the others."""
+    spec = load("fedlog/fig1")
+    table = results.fill(replace(spec, panels=spec.panels[:1]), "fedlog", Archive(store, {}))
+    cells = list(table.results)[:2]
+    made = [[0.2, 0.4], [0.9, None], [0.6, 0.6]]
+    stats = [[None if value is None else Stat(value, None, 1) for value in line] for line in made]
+    by_seed = [{c: replace(table.results[c], best=s) for c, s in zip(cells, line, strict=True)} for line in stats]
+    found = sensitivity.mean_of(table, cells, by_seed).best
+    assert found is not None
+    assert (found.mean, found.n) == (pytest.approx((0.3 + 0.6) / 2), 2)
 
 
 def test_facts_over_two_axes_beside_the_paper(store: RecordStore, tmp_path: Path) -> None:

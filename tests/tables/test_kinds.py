@@ -231,6 +231,8 @@ def test_mean_curve_over_seeds() -> None:
     assert [p.mean for p in points] == pytest.approx([0.3, 0.4, 0.7])
     assert [p.std for p in points] == pytest.approx([0.1, 0.0, 0.1])
     assert curves.over_seeds([[math.nan, math.nan]]) == []
+    short = curves.over_seeds([[0.2, 0.4], [0.4, 0.4, 0.8]])
+    assert [(p.mean, p.n) for p in short] == [(pytest.approx(0.3), 2), (0.4, 2)], "rounds that all curves have"
     assert curves.over_seeds([]) == []
 
 

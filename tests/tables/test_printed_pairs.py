@@ -58,6 +58,14 @@ def test_an_interval_is_as_wide_whatever_the_unit() -> None:
     assert shown(PrintedPair("", Stat(52.0, 0.5, 3), 50.0, whole=0)).half == pytest.approx(wide, abs=1e-3)
 
 
+def test_seeds_that_agree_know_a_number_to_a_step_of_it() -> None:
+    """A uniform distribution a step wide has a std of 1 / sqrt(12) steps, in hundredths of the whole or in percent."""
+    wide = 4.3027 * (4 / 3) ** 0.5 / 12**0.5
+    for whole, printed, step, told in ((100, 20.0, 14.0, 14.0), (1, 0.2, 0.14, 14.0), (0, 20.0, 1.0, 100 / 20)):
+        pair = PrintedPair("", Stat(printed, 0.0, 3), printed, whole=whole, step=step)
+        assert shown(pair).half == pytest.approx(wide * told, rel=1e-4)
+
+
 def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
     pairs = [
         PrintedPair("far", Stat(50.0, 1.0, 3), 70.0),

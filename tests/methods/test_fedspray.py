@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,29 @@ def test_pi_is_told_by_the_classifier_that_came_down(variant: str, world: World)
         structure = state.classes[k, 1].expand(len(plain.y), -1).clone()
         structure[plain.trains] = plain.q
         torch.testing.assert_close(log_tau[k, : len(plain.y)], torch.log_softmax(plain.a(structure), 1))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_training_nodes_are_reliable_however_unsure_pi_is_of_them(variant: str, world: World) -> None:
+    """A threshold of 1 leaves these alone."""
+    method, _, state = started(world, variant, **{"method.sure": 1.0})
+    _, reliable = method.target(state)
+    for k, (first, end) in enumerate(pairwise(world.graph.ptr)):
+        trains = np.isin(np.arange(first, end), world.train)
+        assert 0 < trains.sum() < len(trains)
+        assert reliable[k].tolist()[: len(trains)] == trains.tolist()
+
+
+def test_proxies_learn_what_the_trained_gnn_says_without_dropout(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, clients, state = started(world, "release", **{"model.dropout": 0.5})
+    seen, usual = [], method.own_loss
+    monkeypatch.setattr(method, "own_loss", lambda state, said: seen.append(said) or usual(state, said))
+    method.fit(clients, state, 0, 2)
+    with torch.no_grad():
+        expected = torch.log_softmax(clients.model(clients.trained, clients.inputs.train), -1)
+    assert len(seen) == 2
+    for said in seen:
+        torch.testing.assert_close(said, expected)
 
 
 def test_bytes_are_those_of_encoder_classifiers_and_class_proxies(world: World) -> None:

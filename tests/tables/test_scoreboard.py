@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -75,3 +76,13 @@ def test_runs_are_counted_by_what_they_were_made_on(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(scoreboard, "board", lambda every: "the board")
     text = scoreboard.fill("{scoreboard}: {machines}; {causes}", {"a": made}, {})
     assert text == f"the board: 6 runs: {told}; "
+
+
+@pytest.mark.parametrize(("seeds", "listed"), [("1100", False), ("1110", True), ("0000", False)])
+def test_a_table_is_on_the_board_once_more_than_half_of_its_printed_cells_have_run(seeds: str, listed: bool) -> None:
+    """Cells beside which nothing is printed count on neither side."""
+    cells = [{"protocol": "fedlog", "table": "1", "paper_mean": "0.8", "n_seeds": n} for n in seeds]
+    cells += [{**cells[0], "paper_mean": "", "n_seeds": n} for n in ("0", "0", "3")]
+    every: dict[str, Any] = {"fedlog": SimpleNamespace(cells=cells)}
+    found = [(paper, protocol, list(tables)) for paper, protocol, tables in scoreboard.scores(every)]
+    assert found == ([("fedlog", "fedlog", ["1"])] if listed else [])

@@ -211,6 +211,16 @@ def test_phrases_are_the_published_ones(raw: Callable[[str], object]) -> None:
     assert np.bincount(lengths[chosen])[1:].tolist() == list(facts("sst2_length").graphs)
 
 
+@pytest.mark.parametrize(("phrases", "kept"), [(10, 8), (20, 14), (26, 20)])
+def test_two_sets_of_a_share_rounded_down_are_left_out_of_short_phrases(phrases: int, kept: int) -> None:
+    """0.15 of them for validation and as many for tests, each by itself; long phrases are in none."""
+    lengths = np.concatenate([np.arange(phrases) % sst2.LONGEST + 1, [sst2.LONGEST + 1] * 5])
+    chosen = sst2.training(lengths)
+    assert len(set(chosen.tolist())) == len(chosen) == kept
+    assert lengths[chosen].tolist() == sorted(lengths[chosen])
+    assert lengths[chosen].max() <= sst2.LONGEST
+
+
 def test_neutral_phrases_are_left_out() -> None:
     train = "(3 (2 a) (4 (1 bad) (3 film)))\n(2 (0 no) (2 one))\n(1 (3 film) (2 noir))"
     found = sst2.phrases(train, "(1 (3 good) (2 grief))\n(2 neither)")

@@ -160,3 +160,11 @@ def test_errors_name_file_and_placeholder(paper: Made, placeholder: str, says: s
         findings.fill(f"A claim: {placeholder}.", paper, "made/findings.md.in", {"protocol": "p"})
     assert str(error.value).startswith(f"made/findings.md.in: {placeholder} cannot be filled: ")
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(("other", "said"), [("0.79", "1 of 1"), ("0.80", "0 of 1"), ("0.81", "0 of 1")])
+def test_a_row_is_not_ahead_of_its_equal(other: str, said: str) -> None:
+    place = {"protocol": "p", "panel": "1", "dataset": "cora", "clients": "3"}
+    cells = [place | {"method": name, "best_mean": mean} for name, mean in (("mine", "0.80"), ("theirs", other))]
+    published: Any = SimpleNamespace(cells=cells)
+    assert findings.fill("{ahead method=mine}", published, "a page", {}) == said

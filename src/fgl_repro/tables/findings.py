@@ -20,12 +20,13 @@ whose place stands a number from the published files of the paper's folder. A pl
 
 Errors (``metric=mae``) are told as they are, ``digits=4``, and their gaps in percent of the printed number.
 
-Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (mean ± std), ``digits=2``, ``list=range``
-(``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are filtered by ``method``,
-``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the recorded config (empty:
-the record lacks it; ``1+2``: one of these) and may then differ in seed alone; ``probe``, or ``show`` with a dotted
-entry of the record, says what is read. ``set`` concerns no runs; ``each`` does. ``told`` is what ``fgl-table test``
-finds of packed runs, ``way=ahead``, ``behind`` or ``not``; ``list=rows`` names the rows against (``FedAvg and Local``).
+Options: ``at=last`` (else ``best``, the best validation round), ``spread=1`` (mean ± std; of ``runs`` with ddof 0),
+``digits=2``, ``list=range`` (``61.9 to 72.8``), ``list=mean``, and for ``value`` and ``runs`` ``scale=100``. Runs are
+filtered by ``method``, ``variant``, ``dataset``, ``clients``, ``world``, ``protocol``, ``seed`` or a dotted key of the
+recorded config (empty: the record lacks it; ``1+2``: one of these) and may then differ in seed alone; ``probe``, or
+``show`` with a dotted entry of the record, says what is read. ``set`` concerns no runs; ``each`` does. ``told`` is what
+``fgl-table test`` finds of packed runs, ``way=ahead``, ``behind`` or ``not``; ``list=rows`` names the rows against
+(``FedAvg and Local``).
 ``noted`` reads the table below the heading ``under`` of ``notes/<note>.md``, whose column ``gap`` stands right of the
 one called ``show``; ``rows`` keeps rows named so.
 

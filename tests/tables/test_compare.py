@@ -151,7 +151,7 @@ def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(fi
 def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     spec = load("fedsage/2")
     table = results.fill(spec, "fedsage", Archive(RecordStore("none"), {}))
-    once = compare.speaking(table)
+    once = compare.speaking(table.results)
     places = [(cell.panel, reference.where(cell)) for cell in once]
     assert len(places) == len(set(places)) < len(table.results)
     twice = [row for row in spec.rows if row.name == "FedSage+"]
@@ -159,10 +159,10 @@ def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     ran = {
         cell: replace(found, best=Stat(0.8, 0.0, 3)) for cell, found in table.results.items() if cell.row == twice[1]
     }
-    again = compare.speaking(replace(table, results=table.results | ran))
+    again = compare.speaking({**table.results, **ran})
     assert {cell.row for cell in again if cell.row.name == "FedSage+"} == {twice[1]}
     both = {c: replace(found, best=Stat(0.8, 0.0, 3)) for c, found in table.results.items() if c.row in twice}
-    once_more = compare.speaking(replace(table, results=table.results | both))
+    once_more = compare.speaking({**table.results, **both})
     assert {cell.row for cell in once_more if cell.row.name == "FedSage+"} == {twice[0]}, "of two that ran the first"
 
 
@@ -180,7 +180,8 @@ def test_a_table_is_said_to_be_fitted_where_it_has_a_data_set_that_is(table: str
     assert not part.fitted
 
 
-def test_shares_are_given_apart_for_what_was_looked_at() -> None:
+def test_shares_are_given_apart_for_what_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "RANKED", 2)
     line = {
         "table": "1",
         "panel": "1",
@@ -199,12 +200,13 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
     lines[1]["name"], lines[2]["name"] = "FedAvg", "Pooled"
     lines[3] |= {"name": "Pooled", "counted": 0}  # another variant
     elsewhere = [line | {"clients": 5, "counted": 0} for line in lines[:3]]  # what is printed once for all clients
-    lines[0]["best_half"] = "2.9"
+    lines[0] |= {"best_half": "2.9", "best_points": "-2.8"}
     found = compare.shares(lines)
     assert list(found.values())[:5] == [3, 1, 0, 1, 1]
     assert found["closely"] == 1
-    lines[0]["best_half"] = "3.1"
-    assert compare.shares(lines)["closely"] == 0
+    for half, points in (("3.1", "-2.8"), ("2.7", "-2.8"), ("2.7", "2.8")):  # too wide, or the number is outside
+        lines[0] |= {"best_half": half, "best_points": points}
+        assert compare.shares(lines)["closely"] == 0
     assert (found["all"], found["looked at"], found["not looked at"]) == ("1 of 2", "1 of 1", "0 of 1")
     assert found["tau"] == "+0.33"
     elsewhere[0]["best_mean"] = "0.95"
@@ -215,7 +217,7 @@ def test_shares_are_given_apart_for_what_was_looked_at() -> None:
     assert len(found) == len(compare.HEADS)
 
 
-def test_tau_is_the_median_over_columns_each_of_one_number_of_clients() -> None:
+def test_tau_is_the_median_over_columns_each_of_one_number_of_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both columns of Cora are in the printed order, though not together; that of CiteSeer is not."""
     line = {"table": "1", "panel": "1", "counted": 1, "fitted": 0, "printed_selection": "best"}
     line |= {"best_old_rule": "differs", "best_verdict": "differs"}
@@ -226,6 +228,8 @@ def test_tau_is_the_median_over_columns_each_of_one_number_of_clients() -> None:
         for (dataset, clients), pairs in columns.items()
         for name, (theirs, ours) in zip(("Local", "FedAvg"), pairs, strict=True)
     ]
+    assert compare.shares(lines)["tau"] == "", "of two methods it is one or minus one"
+    monkeypatch.setattr(compare, "RANKED", 2)
     assert compare.shares(lines)["tau"] == "+1.00"
 
 

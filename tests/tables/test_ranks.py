@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scikit_posthocs import posthoc_nemenyi_friedman
+from scipy.stats import friedmanchisquare
 
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load
+from fgl_repro.tables.verdict import LEVEL
 
 COLUMNS, SPLITS = ("Cora 3", "Cora 5", "PubMed 3"), (1, 2, 3)
 
@@ -32,12 +35,33 @@ def made_up(**level: float) -> pd.DataFrame:
 def test_ranks_spread_over_splits() -> None:
     found = ranks.ranked(made_up(good=0.8, fair=0.7, poor=0.2), 3)
     assert found is not None
-    assert found.mean.to_dict() == {"good": pytest.approx(4 / 3), "fair": pytest.approx(5 / 3), "poor": 3}
+    assert found.mean.to_dict() == {"good": 1, "fair": 2, "poor": 3}, "of means over splits, which are tested"
     assert found.std["good"] == pytest.approx(np.std([1, 1, 2], ddof=1))
     assert found.std["poor"] == 0
     assert (found.columns, found.splits) == (COLUMNS, 3)
-    assert found.friedman == pytest.approx(np.exp(-3), abs=1e-6)  # three equal rankings: chi-square of 6, two degrees
+    assert found.friedman == pytest.approx(1 / 36, abs=0.004), (
+        "two more columns ordered as the first, of six orders each"
+    )
     assert found.nemenyi["good"]["poor"] < found.nemenyi["good"]["fair"] < 1
+
+
+def test_permuted_columns_are_friedmans_test_where_that_is_exact() -> None:
+    """With many columns the statistic has the chi-square distribution; where all are tied nothing is told."""
+    rng = np.random.default_rng(3)
+    for shift in (0.0, 0.25, 0.5):
+        values = rng.normal(size=(40, 4)) + shift * np.arange(4)
+        p = float(friedmanchisquare(*values.T).pvalue)
+        assert ranks.friedman(pd.DataFrame(values).rank(axis=1).to_numpy()) == pytest.approx(p, rel=0.1, abs=0.01)
+    assert ranks.friedman(np.full((3, 4), 2.5)) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "methods", "too_few"), [(2, 12, True), (3, 12, False), (2, 3, True), (9, 3, False)]
+)
+def test_few_columns_can_tell_nobody_apart(columns: int, methods: int, too_few: bool) -> None:
+    """Not even methods that are first and last everywhere, of which Nemenyi's test gives the p-value."""
+    same = pd.DataFrame([np.arange(methods) / methods] * columns)
+    assert ranks.too_few(columns, methods) == (posthoc_nemenyi_friedman(same)[0][methods - 1] >= LEVEL) == too_few
 
 
 def test_splits_do_not_make_columns_of_which_there_are_more() -> None:

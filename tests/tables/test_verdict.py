@@ -99,6 +99,15 @@ def test_benjamini_and_hochbergs_own_example() -> None:
     assert differing([]).shape == (0,)
 
 
+def test_a_number_that_several_rows_face_counts_once() -> None:
+    """Two cells of which one counts set the limit of one alone, and the other one is compared with it."""
+    cells = [Evidence(5.0, 1.0, p) for p in (0.001, 0.035, 0.035, 0.9, 0.9)]
+    assert verdicts(cells) == [DIFFERS] + [WITHIN] * 4
+    assert verdicts(cells, [True, True, False, False, False]) == [DIFFERS] * 3 + [WITHIN] * 2
+    assert verdicts(cells, [False] * 5) == [WITHIN] * 5
+    assert verdicts([*cells, Evidence(silent="chance", p=0.0)], [True] * 6)[-1] == NOTHING
+
+
 def simulated(rng: np.random.Generator, shift: float, cells: int = 1000, runs: int = 5) -> list[list[float]]:
     """Runs of each cell, and last its printed number, which is one draw more, ``shift`` points off."""
     level, std = rng.uniform(0.3, 0.9, (cells, 1)), rng.uniform(0.005, 0.05, (cells, 1))

@@ -14,7 +14,7 @@ from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns,
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUND_NAMES, Grid, Stat, row_gap
+from fgl_repro.tables.results import ROUND_NAMES, Grid, Result, Stat, row_gap
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,
@@ -31,28 +31,37 @@ from fgl_repro.tables.verdict import (
 
 HEADS = ("cells", *VERDICTS, "reproduced of told", "closely", "looked at", "not looked at", "old rule", "tau")
 
+RANKED = 5
+"""Methods that a column must have for its tau to count: of two, tau is 1 or -1."""
+
 CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 """Evidence and verdict of cells."""
 
 
 def verdicts_of(table: Grid, selection: str) -> CellVerdicts:
-    """Find evidence and verdict of every cell; which ones differ is decided for the table as a whole."""
+    """Find evidence and verdict of every cell.
+
+    Which ones differ is decided for the table as a whole, in which each printed number counts once.
+    """
     found: dict[Cell, Evidence] = {}
-    for cell, result in (table.whole or table.results).items():
+    whole = table.whole or table.results
+    for cell, result in whole.items():
         guessed = cell.dataset in NAMES and table.spec.metric_name(cell.panel) == ACCURACY
         chance = 1 / facts(cell.dataset).classes if guessed else 0.0
         found[cell] = evidence(reference.of(cell), result.at(selection), table.ddof, chance)
-    decided = dict(zip(found, zip(found.values(), verdicts(list(found.values())), strict=True), strict=True))
+    once = speaking(whole)
+    said = verdicts(list(found.values()), [cell in once for cell in found])
+    decided = dict(zip(found, zip(found.values(), said, strict=True), strict=True))
     return {cell: decided[cell] for cell in table.results}
 
 
-def speaking(table: Grid) -> set[Cell]:
+def speaking(results: Mapping[Cell, Result]) -> set[Cell]:
     """Choose a cell for each printed number: first row that ran, in the table's order, and first client count."""
     first: dict[object, Cell] = {}
-    for cell, found in table.results.items():
+    for cell, found in results.items():
         if (printed_at := reference.where(cell)) is not None:
             other = first.setdefault((cell.panel, printed_at), cell)
-            if table.results[other].best is None and found.best is not None:
+            if results[other].best is None and found.best is not None:
                 first[cell.panel, printed_at] = cell
     return set(first.values())
 
@@ -60,19 +69,21 @@ def speaking(table: Grid) -> set[Cell]:
 def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Tell how printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
 
-    Of those that count: cells by verdict; the share reproduced of those that can say something; how many of these have
-    an interval no wider than POINTS; the share apart for data sets that were looked at when settings were chosen and
-    for others; agreement by the old rule. And median tau of the columns, each over the first row that ran of every
-    method, also where its one printed number counted elsewhere.
+    Of those that count: cells by verdict; the share reproduced of those that can say something; how many of these lie
+    in their own interval, and that is no wider than POINTS; the share apart for data sets that were looked at when
+    settings were chosen and for others; agreement by the old rule. And median tau of the columns that have at least
+    ``RANKED`` methods, each over the first row that ran of every method, also where its one printed number counted
+    elsewhere.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
     at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}
     old = [line[f"{line['printed_selection']}_old_rule"] for line in once]
     out: dict[str, object] = {"cells": len(once)}
     out |= {verdict: sum(found == verdict for found in at.values()) for verdict in VERDICTS}
-    halves = [line[f"{line['printed_selection']}_half"] for line in once if at[id(line)] == REPRODUCED]
+    close = [line for line in once if at[id(line)] == REPRODUCED]
+    numbers = [[float(line[f"{line['printed_selection']}_{name}"]) for name in ("points", "half")] for line in close]
     # "all" keeps the place that HEADS gives it; it is filled below
-    out |= {"all": "", "closely": sum(float(half) <= POINTS for half in halves)}
+    out |= {"all": "", "closely": sum(abs(points) <= half <= POINTS for points, half in numbers)}
     for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
@@ -82,7 +93,8 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         column = tuple(str(line.get(name)) for name in ("protocol", "table", "figure", "panel", "dataset", "clients"))
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
         columns.setdefault(column, {}).setdefault(line["name"], means)
-    taus = [found for pairs in columns.values() if (found := tau(list(pairs.values()))) is not None]
+    many = [list(pairs.values()) for pairs in columns.values() if len(pairs) >= RANKED]
+    taus = [found for pairs in many if (found := tau(pairs)) is not None]
     return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
 
 
@@ -103,7 +115,7 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
 
 def rows(table: Grid) -> list[dict[str, Any]]:
     """Make one row a cell, for the CSV."""
-    out, once = [], speaking(table)
+    out, once = [], speaking(table.results)
     at_round = {selection: verdicts_of(table, selection) for selection in ROUND_NAMES}
     for cell, found in table.results.items():
         theirs = reference.of(cell)
@@ -188,9 +200,11 @@ def markdown(table: Grid) -> str:
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         f"The protocol prints the {table.round_name(table.selection)}; both rounds are compared. Runs of a cell differ "
         f"in {'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean "
-        f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it does not, at a false "
-        f"discovery rate of {LEVEL:.0%} over the cells compared here; `{REPRODUCED}`: it may, and is within "
-        f"{POINTS:.0f} {unit}; `{WITHIN}`: it may, but farther away; any other word says why there is no evidence. "
+        f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it is rejected as such a "
+        f"draw, at a false discovery rate of {LEVEL:.0%} over the printed numbers compared here; `{REPRODUCED}`: it is "
+        f"not rejected, and is within {POINTS:.0f} {unit}; `{WITHIN}`: it is not rejected, but farther away; any other "
+        "word says why there is no evidence. The table is tested as a whole: what is not rejected may still lie "
+        "outside of its own interval. "
         f"Old rule: `agrees` within {100 * TOLERANCE:.0f} {unit} or {POOLED_STDS:.0f} pooled std. Printed numbers in "
         "brackets are taken for misprints: shown, never counted. What missing seeds would take stands behind their "
         "number. Runs: `table_*.csv`.",

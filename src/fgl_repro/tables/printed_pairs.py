@@ -50,7 +50,10 @@ def shown(pair: PrintedPair) -> Evidence:
     if ours is not None:
         ours = replace(ours, mean=ours.mean / scale, std=None if ours.std is None else ours.std / scale)
     step = pair.step / scale / (theirs.whole if theirs else 1.0)
-    return evidence(theirs, ours, 0, chance=-math.inf, least=max(LEAST, 100 * ROUNDING * step))
+    found = evidence(theirs, ours, 0, chance=-math.inf, least=max(LEAST, 100 * ROUNDING * step))
+    if pair.whole and pair.step >= pair.whole:
+        return replace(found, silent=found.silent or "one node decides")
+    return found
 
 
 def compared(content: Content, pairs: Sequence[PrintedPair], beside: str = "print") -> Content:

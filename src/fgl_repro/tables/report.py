@@ -87,15 +87,15 @@ def how_verdicts_are_reached() -> str:
     """Say how the verdicts are reached, and what they can find."""
     power = [f"{verdict.power(runs, std, 10.0):.0%}" for runs in (5, 3) for std in (1.0, 3.0, 5.0)]
     return (
-        "At the round that the protocol prints. `reproduced`: the printed mean may be a draw like ours (prediction "
-        f"interval of our runs, Student's t; false discovery rate {verdict.LEVEL:.0%} over the cells of a table) and "
-        f"is at most {verdict.POINTS:.0f} points away. `within the spread`: it is further away, and the table as a "
-        "whole does not reject it, most often because our runs scatter widely. `closely`: reproduced cells whose "
-        f"interval is at most {verdict.POINTS:.0f} points to either side. `no evidence`: both sides no better than "
-        "guessing among the classes, a single run, a misprint, or blank. A printed number counts once, for the first "
-        "row that the table lists. Cells with "
-        "evidence are *told*; *looked at* are those whose printed numbers were seen when the protocol's settings "
-        "were chosen. Where runs draw seeds alone, intervals lack what a split is worth. A printed number 10 points "
+        "At the round that the protocol prints. `reproduced`: the printed mean is not rejected as a draw like ours "
+        f"(prediction intervals of our runs, Student's t; false discovery rate {verdict.LEVEL:.0%} over the printed "
+        f"numbers of a table), and is at most {verdict.POINTS:.0f} points away. `within the spread`: it is not "
+        "rejected either, but further away, most often because our runs scatter widely. `closely`: reproduced cells "
+        f"whose printed number lies in their own interval, and that is at most {verdict.POINTS:.0f} points to either "
+        "side. `no evidence`: both sides no better than guessing among the classes, a single run, a misprint, or "
+        "blank. A printed number counts once, for the first row that the table lists. Cells with evidence are *told*; "
+        "*looked at* are those whose printed numbers were seen when the protocol's settings were chosen. Where runs "
+        "draw seeds alone, intervals lack what a split is worth. A printed number 10 points "
         f"off lies outside the interval of five runs with std 1, 3 and 5 points in {', '.join(power[:3])} of cases, "
         f"of three runs in {', '.join(power[3:])}; control of the false discovery rate takes some of that."
     )
@@ -105,7 +105,7 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
     """Write a line for each panel and protocol."""
     body = []
     for table in tables:
-        lines, once = compare.rows(table), compare.speaking(table)
+        lines, once = compare.rows(table), compare.speaking(table.results)
         for panel in table.spec.panels:
             found = compare.shares([line for line in lines if line["panel"] == panel.name])
             if found["cells"]:
@@ -119,7 +119,7 @@ def verdict_grid(tables: Sequence[Grid]) -> str:
 def _how_ddof_counts(tables: Sequence[Grid]) -> str:
     """Say with which ddof printed stds are read, and how much of the old rule hangs on it."""
     ddof = " and ".join(sorted({str(table.ddof) for table in tables}))
-    resting = sum(agreement.resting_on_ddof(table, compare.speaking(table)) for table in tables)
+    resting = sum(agreement.resting_on_ddof(table, compare.speaking(table.results)) for table in tables)
     return (
         f"The old rule pools our std with the printed one, which is taken to have ddof {ddof} (`conf/protocol` says "
         f"why), and so has ours. Read with the other one of 0 and 1, `by ddof` cells would change their old verdict, "

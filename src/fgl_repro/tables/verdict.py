@@ -87,18 +87,25 @@ def differing(p: Sequence[float]) -> np.ndarray:
     return out
 
 
-def verdicts(cells: Sequence[Evidence]) -> list[str]:
+def verdicts(cells: Sequence[Evidence], counted: Sequence[bool] | None = None) -> list[str]:
     """Give the verdict on each of the cells that answer one question together.
 
     ``differs`` if its p-value is rejected among theirs, else ``reproduced`` if the gap is at most POINTS, else ``within
     the spread``. ``no evidence`` if it is silent.
+
+    Args:
+        counted: Which of them set the limit of p-values, bool ``[len(cells)]``, where several face one printed number;
+            None: all do.
     """
-    speaking = [i for i, cell in enumerate(cells) if not cell.silent and cell.p is not None]
-    rejected = set(np.flatnonzero(differing([cells[i].p or 0.0 for i in speaking])))
-    out = [NOTHING] * len(cells)
-    for place, i in enumerate(speaking):
-        near = abs(cells[i].gap or 0.0) <= POINTS
-        out[i] = DIFFERS if place in rejected else REPRODUCED if near else WITHIN
+    known = [(cell.p, counted is None or counted[i]) for i, cell in enumerate(cells) if not cell.silent]
+    asked = [p for p, counts in known if p is not None and counts]
+    limit = max((p for p, rejected in zip(asked, differing(asked), strict=True) if rejected), default=-1.0)
+    out = []
+    for cell in cells:
+        if cell.silent or cell.p is None or cell.gap is None:
+            out.append(NOTHING)
+        else:
+            out.append(DIFFERS if cell.p <= limit else REPRODUCED if abs(cell.gap) <= POINTS else WITHIN)
     return out
 
 

@@ -1,18 +1,21 @@
 """Which method is best, with error bars: average ranks over columns and splits, and which of them can be told apart.
 
-Methods are ranked in every column (data set and client count) on every split that the seeds draw. A rank's spread is
-that over splits; whether ranks differ is asked over columns, as Demšar proposes for several data sets (JMLR 7, 2006):
-Friedman's test, then Nemenyi's, on means over splits. Columns of one data set are no independent draws, so that the
-tests are too sure rather than too timid.
+Methods are ranked in every column (data set and client count) by their means over the splits that the seeds draw, and
+beside that on every split, whence a rank's spread. Whether ranks differ is asked over columns, as Demšar proposes for
+several data sets (JMLR 7, 2006): Friedman's test, then Nemenyi's, of the means. Friedman's statistic is compared with
+those of permuted columns, since with two or three columns it is not distributed as chi-square. Columns of one data set
+are no independent draws, so that the tests are too sure rather than too timid.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from fgl_repro.data.catalog import rebuilds
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 TELLS_ERRORS = True
 
+PERMUTATIONS = 50_000
+"""Of the ranks within columns, among which Friedman's statistic is looked up."""
+
 NOT_YET = "Ranks need two columns in which at least three methods have every split; there are not as many yet."
 
 
@@ -40,12 +46,13 @@ class Ranks:
     """Ranks in a panel; 1 is the best.
 
     Attributes:
-        mean: Over columns and splits, by row's label.
-        std: Over splits (each the mean over columns), by row's label.
+        mean: Over columns, of the means over splits, by row's label: what the tests compare.
+        std: Of the ranks on single splits (each the mean over columns), by row's label.
         columns: Which, as titles.
         splits: Over how many.
         friedman: p-value of all methods being alike.
         nemenyi: p-values of pairs of methods being alike.
+        too_few: Whether Nemenyi's test could tell nobody apart over so few columns, even the first from the last.
     """
 
     mean: pd.Series[float]
@@ -54,6 +61,7 @@ class Ranks:
     splits: int
     friedman: float
     nemenyi: pd.DataFrame
+    too_few: bool
 
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
@@ -73,7 +81,9 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         drawn += [] if found is None else [(panel, found)]
     what = "errors, of which the least is best," if spec.has_errors else "accuracies"
     head = f"Rank 1 is the best; {what} at the {printed_round_name(spec, protocol)}. "
-    head += "A column counts where every method that ran has every split."
+    head += "A column counts where every method that ran has every split. Ranks are those of means over splits, which "
+    head += "the tests compare; their std is that of the ranks on single splits. Columns of one data set are no "
+    head += "independent draws, so that the tests are too sure rather than too timid."
     done = sum(row["rank"] != "" for row in rows)
     body = "\n\n".join([head, *filter(None, [rebuilds(spec.datasets)]), *parts])
     drawing = (lambda figure: draw(figure, drawn)) if drawn else None
@@ -99,13 +109,31 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     if len(columns) < 2 or whole.shape[1] < 3:
         return None
     from scikit_posthocs import posthoc_nemenyi_friedman
-    from scipy.stats import friedmanchisquare
 
     by_split = whole.rank(axis=1, ascending=False).groupby(level="seed").mean()
     means = whole.groupby(level="column").mean()
-    p = float(friedmanchisquare(*(means[name] for name in means)).pvalue)
-    pairs = posthoc_nemenyi_friedman(means)
-    return Ranks(by_split.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs)
+    ranks = means.rank(axis=1, ascending=False)
+    p, pairs, few = friedman(ranks.to_numpy()), posthoc_nemenyi_friedman(means), too_few(*ranks.shape)
+    return Ranks(ranks.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs, few)
+
+
+def friedman(ranks: np.ndarray) -> float:
+    """Compute the p-value of the methods being alike: how often permuted columns have rank sums as far apart.
+
+    Args:
+        ranks: Of k methods in n columns, ``[n, k]``.
+    """
+    each = np.random.default_rng(0).permuted(np.broadcast_to(ranks, (PERMUTATIONS, *ranks.shape)), axis=2)
+    apart = np.square(each.sum(1)).sum(1)  # which goes with Friedman's chi-square, ties or none
+    return float(1 + np.sum(apart >= np.square(ranks.sum(0)).sum() - 1e-6)) / (1 + PERMUTATIONS)
+
+
+def too_few(columns: int, methods: int) -> bool:
+    """Tell whether Nemenyi's test could not tell a method that is always first from one that is always last."""
+    from scipy.stats import studentized_range
+
+    widest = (methods - 1) / math.sqrt(methods * (methods + 1) / (6 * columns))
+    return bool(studentized_range.sf(widest * math.sqrt(2), methods, np.inf) >= LEVEL)
 
 
 def printed_ranks(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:
@@ -137,20 +165,24 @@ def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks |
 def _sentence(spec: TableSpec, found: Ranks) -> str:
     alike = "cannot be told apart" if found.friedman >= LEVEL else "differ"
     own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
-    text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, p = {found.friedman:.2g})."
+    p = f"p = {found.friedman:.2g}" if found.friedman >= 1e-4 else "p < 0.0001"
+    text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, {p})."
     if not own:
         return f"{text} {spec.proposed} has not run."
     ahead = [name for name in found.mean.index if found.mean[name] < found.mean[own]]
     differing = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < LEVEL]
     text += f" {own} has rank {found.mean[own]:.2f} ± {found.std[own]:.2f}, "
     text += f"behind {', '.join(ahead)}; " if ahead else "ahead of all; "
+    if found.too_few:
+        return f"{text}so few columns can tell nobody apart (Nemenyi)."
     return f"{text}told apart from {', '.join(differing) or 'none'} (Nemenyi, {100 * LEVEL:.0f} %)."
 
 
 def _grid(lines: Sequence[dict[str, Any]]) -> str:
     ran = sorted((line for line in lines if line["rank"]), key=lambda line: float(line["rank"]))
-    body = [[line["label"], line["rank"], line["std"], line["paper_rank"], line["p_as_proposed"]] for line in ran]
-    return grid_text(["method", "rank", "std over splits", "in print", "p, as good as the proposed"], body)
+    p = {line["label"]: "< 0.0001" if line["p_as_proposed"] == "0.0000" else line["p_as_proposed"] for line in ran}
+    body = [[line["label"], line["rank"], line["std"], line["paper_rank"], p[line["label"]]] for line in ran]
+    return grid_text(["method", "rank", "std over splits", "in print", "p, alike the paper's own method"], body)
 
 
 def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
@@ -160,10 +192,11 @@ def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
     figure.set_size_inches(8, 2.4 * len(panels))
     for chart, (panel, found) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
         colors = {name: charts.style(number)[0] for number, name in enumerate(found.mean.index)}
-        critical_difference_diagram(found.mean, found.nemenyi, ax=chart, color_palette=colors)
+        shown = {"label_fmt_left": "{label} ({rank:.1f})", "label_fmt_right": "({rank:.1f}) {label}"}
+        critical_difference_diagram(found.mean, found.nemenyi, ax=chart, color_palette=colors, **shown)
         for line in chart.lines:  # the package draws bars through sets of names, in another order in every process
             if len(set(line.get_ydata())) == 1:
                 line.set_xdata(sorted(line.get_xdata()))
-        chart.set_title(
-            f"{panel.title}: average rank, {len(found.columns)} columns, {found.splits} splits", fontsize=10
-        )
+        few = ": too few to tell any apart" if found.too_few else ""
+        title = f"{panel.title}: average rank, {len(found.columns)} columns, {found.splits} splits{few}"
+        chart.set_title(title, fontsize=10)

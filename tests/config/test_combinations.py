@@ -33,6 +33,7 @@ from support.helpers import composed
         ("protocol.fine_tuning=10 protocol.selected_by=test", "fine_tuning chooses models by what validates"),
         ("protocol=fedlog_tuned protocol.selected_by=test", "tuning chooses settings by what validates"),
         ("method=fedlog protocol.moments=shared", "do not take turns with the protocol's optimiser"),
+        ("method.secure=true protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         ("method=fedrep protocol.moments=shared", "do not take turns with the protocol's optimiser"),
         (
             "method=local dataset=motif_basis partitioner=environment setting=plain protocol=fedvn protocol.batch=64",

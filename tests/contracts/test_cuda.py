@@ -100,11 +100,12 @@ def fixed_order() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-@pytest.mark.parametrize("method", ["fedavg", "fedpub", "fedgta", "opfgl"])
+@pytest.mark.parametrize("below", [0.0, 1.1], ids=["dense", "sparse"])
+@pytest.mark.parametrize("method", ["fedavg", "fedpub", "fedlog", "fedgta", "opfgl"])
 def test_deterministic_runs_repeat_to_the_bit(
-    method: str, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch, fixed_order: None
+    method: str, below: float, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch, fixed_order: None
 ) -> None:
-    monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", 1.1)
+    monkeypatch.setattr("fgl_repro.nn.view.SPARSE_BELOW", below)
     config = configs.build(_said(method), dataset="cora", setting="plain", method=method, clients=3)
     world = worlds.build("plain", toy_graph, "metis", 3)
     first, again = (federate(config, world, torch.device("cuda"))[0] for _ in range(2))

@@ -2,6 +2,9 @@
 
 The device computes on the CPU and refuses to meet its tensors (tests/support/second_device.py): what passes here names
 its devices as a GPU needs it. It lives in a process of its own, as a backend stays registered.
+
+What it cannot see, and ``test_cuda.py`` is for: the order in which a GPU sums, its precision, kernels that CUDA lacks,
+``torch.cuda`` itself and its memory. Copies from the host are no waits here, as those of pinned memory are none.
 """
 
 from __future__ import annotations

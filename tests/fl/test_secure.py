@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl import secure
@@ -62,9 +62,8 @@ def test_who_dropped_out_once_is_out_for_good(vectors: torch.Tensor) -> None:
     np.testing.assert_allclose(session.total(again), -2 * vectors[[0, 2, 3, 4]].sum(0), atol=1e-6)
     assert not again.masked[1].any()
     assert "shares" not in again.bytes_by_field()
-    third = session.upload(vectors, frozenset({4}))
-    np.testing.assert_allclose(session.total(third), vectors[[0, 2, 3]].sum(0), atol=1e-6)
-    assert third.bytes_by_field()["shares"].tolist() == [secure.SHARE] * 1 + [0] + [secure.SHARE] * 2 + [0]
+    with pytest.raises(UserError, match="client 4 has sent a vector before"):
+        session.upload(vectors, frozenset({1, 4}))
 
 
 @needs_package
@@ -75,7 +74,16 @@ def test_two_that_are_left_would_know_each_other() -> None:
     with pytest.raises(UserError, match="3 must stay"):
         secure.Session(3).upload(vectors[:3], frozenset({2}))
     with pytest.raises(UserError, match="a majority must stay"):
-        session.upload(vectors, frozenset({0}))
+        secure.Session(4).upload(vectors, frozenset({0, 2}))
+
+
+@needs_package
+def test_who_drops_out_has_sent_nothing_that_its_key_would_open(vectors: torch.Tensor) -> None:
+    """The masks of all vectors come of one key: what the server has of earlier ones it could read."""
+    session = secure.Session(5)
+    session.total(session.upload(vectors))
+    with pytest.raises(UserError, match="client 2 has sent a vector before"):
+        session.upload(vectors, frozenset({2}))
 
 
 @needs_package
@@ -115,7 +123,7 @@ def test_numbers_are_rounded_and_leave_room_for_a_sum() -> None:
     unit = 2.0**-secure.FRACTION
     assert secure.fixed(np.array([0.75, -0.75, 3.0]) * unit, 3).view(np.int64).tolist() == [1, -1, 3]
     secure.fixed(np.array([4e8]), 5)
-    with pytest.raises(UserError, match="larger or no number"):
+    with pytest.raises(UserError, match="one that is larger"):
         secure.fixed(np.array([5e8]), 5)
 
 
@@ -163,10 +171,15 @@ def test_the_next_vector_has_another_mask_and_a_peer_cannot_unmask_a_third_one(v
 
 @needs_package
 def test_what_cannot_be_masked_is_refused(vectors: torch.Tensor) -> None:
-    for wrong in (float("nan"), 2.0**31):
+    for wrong, refused, said in (
+        (float("nan"), DivergenceError, "no finite number"),
+        (float("inf"), DivergenceError, "no finite number"),
+        (2.0**31, UserError, "one that is larger"),
+    ):
         vectors[2, 7] = wrong
-        with pytest.raises(UserError, match="larger or no number"):
+        with pytest.raises(refused, match=said) as caught:
             secure.Session(5).upload(vectors)
+        assert caught.type is refused
     with pytest.raises(UserError, match=r"raise partitioner\.clients"):
         secure.Session(2)
 

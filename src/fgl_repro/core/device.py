@@ -36,7 +36,7 @@ def pick_device(name: str, slot: int = 0) -> torch.device:
 
 
 def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
-    """Set threads and determinism, count denormals as zero, and keep freed memory in the process between steps.
+    """Set threads, precision and determinism, count denormals as zero, and keep freed memory in the process.
 
     Adam's moments of a weight that has no gradient any more halve until they are denormal, after some hundred small
     batches, and the CPU is ten times slower with such numbers. Where accuracy is concerned they are zero.
@@ -49,6 +49,7 @@ def prepare(device: torch.device, threads: int, deterministic: bool) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         # What is about to be overwritten need not be filled before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.set_float32_matmul_precision("highest")  # an image's environment may have asked for fewer digits
     if device.type == "cuda":
         torch.cuda.set_device(device)  # or libraries begin the first GPU, too
     _keep_freed_memory()

@@ -10,7 +10,8 @@ a pair of clients:
                  (SHAKE-256) of the pair's seed and of the vector's number. In the sum of all clients masks cancel.
     dropouts     if some send no vector, a majority of the others hands over its shares of their keys, and the server
                  takes away the masks that found no partner. A client whose key was put together is out for good: the
-                 others mask their next vectors without it, and what it may still send is not asked for.
+                 others mask their next vectors without it, and what it may still send is not asked for. Its key would
+                 open its earlier vectors, too: only the first vector may lose clients.
 
 Sums are exact in fixed point, so that they do not depend on the keys, which come from the operating system.
 Parties keep to the protocol but may be curious. A server that lies about who dropped out learns that client's vector;
@@ -31,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import DivergenceError, UserError
 from fgl_repro.core.extras import missing
 from fgl_repro.fl.messages import Message
 from fgl_repro.fl.phase import Phase, Turn
@@ -171,11 +172,17 @@ class Session:
         """Send the next vectors ``[K, L]``, each masked by its client; the ``dropped`` and who is out send none.
 
         Raises:
-            UserError: Fewer are left than it takes to put a key together, or than hide each other in a sum.
+            UserError: Fewer are left than it takes to put a key together, or than hide each other in a sum; or a client
+                drops out that has sent a vector before.
+            DivergenceError: A value is no finite number.
         """
-        self.number += 1
         rows = vectors.detach().cpu().double().numpy()
         count, new = len(self.parties), dropped - self.out
+        if new and self.number:
+            raise UserError(
+                f"client {min(new)} has sent a vector before, which the key that is put together when it drops out "
+                "would open: begin another session with each vector that may lose clients."
+            )
         here = np.isin(np.arange(count), list(self.out | new), invert=True)
         if new and here.sum() < majority(count):
             raise UserError(f"{count - here.sum()} of {count} clients dropped out: a majority must stay.")
@@ -184,6 +191,7 @@ class Session:
                 f"{count - here.sum()} of {count} clients dropped out: {FEWEST_CLIENTS} must stay, since of two each "
                 "knows from the sum what the other has sent."
             )
+        self.number += 1
         sent = np.zeros(rows.shape, dtype=np.uint64)
         for party in (self.parties[k] for k in here.nonzero()[0]):
             sent[party.number] = party.masked(rows[party.number], self.number, self.out)
@@ -225,13 +233,18 @@ def fixed(values: np.ndarray, clients: int) -> np.ndarray:
     """Turn float64 ``values`` into fixed point mod 2^64, uint64.
 
     Raises:
-        UserError: The sum of so many clients could be too large, or a value is no finite number.
+        UserError: The sum of so many clients could be too large.
+        DivergenceError: A value is no finite number.
     """
+    if not np.isfinite(values).all():
+        raise DivergenceError(
+            "a value that clients send is no finite number: lower protocol.lr, or scale the features."
+        )
     most = 2.0 ** (63 - FRACTION) / clients
     if not (np.abs(values) < most).all():
         raise UserError(
-            f"method.secure=true sums values below {most:.3g}, and there is one that is larger or no number: scale the "
-            "features, or lower protocol.lr."
+            f"method.secure=true sums values below {most:.3g}, and there is one that is larger: scale the features, or "
+            "lower protocol.lr."
         )
     return np.rint(values * 2.0**FRACTION).astype(np.int64).view(np.uint64)
 

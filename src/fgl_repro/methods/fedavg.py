@@ -72,6 +72,10 @@ class FedAvg(Method[S]):
                 f"beside them, which {self.name} has not: drop it, or choose method from {that_can_hide_uploads()}."
             )
 
+    @property
+    def in_turn(self) -> bool:
+        return super().in_turn and not self.secure  # moments that go from client to client show what masks hide
+
     def state(self, clients: Clients) -> S:
         if self.secure:
             return secure.Session(clients.count)  # type: ignore[return-value]

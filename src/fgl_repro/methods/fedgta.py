@@ -137,12 +137,12 @@ class FedGTA(FedAvg[State]):
         if self.variant == "openfgl":
             now = start = predicted * known
             for _ in range(self.steps):
-                now = (self.keep * (state.adjacency @ now) + (1 - self.keep) * start).clamp(0, 1)
+                now = (self.keep * sparse.product(state.adjacency, now) + (1 - self.keep) * start).clamp(0, 1)
                 out.append(now)
             return out
         now = start = torch.where(known, state.labels, predicted)
         for _ in range(self.steps):
-            now = self.keep * (state.adjacency @ now) + (1 - self.keep) * start + state.labels
+            now = self.keep * sparse.product(state.adjacency, now) + (1 - self.keep) * start + state.labels
             out.append(now)
         return out
 

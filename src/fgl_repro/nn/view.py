@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fgl_repro.data.graph import offsets
 from fgl_repro.federation.world import UnionGraph
-from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor
+from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor, product
 
 T = TypeVar("T")
 Affine = Callable[[Tensor, Tensor], Tensor]  # a DenseOp, or what stands for one
@@ -354,7 +354,7 @@ class Views:
             if thin(features):
                 return adjacency, None
             x = torch.from_numpy(features.toarray())[torch.from_numpy(graph.node)]
-            return adjacency, F.pad(csr_tensor(adjacency, self.device) @ x.to(self.device), (0, 0, 0, 1))
+            return adjacency, F.pad(product(csr_tensor(adjacency, self.device), x.to(self.device)), (0, 0, 0, 1))
 
         return self.once(graph, "propagated", make)
 

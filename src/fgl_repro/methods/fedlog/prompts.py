@@ -227,13 +227,13 @@ def gradient_loss(here: Surroundings, net: Params, prompts: Tensor, products: Do
     with torch.no_grad():
         mapped = product(here.inputs, first_maps) if here.inputs.is_sparse_csr else here.inputs @ first_maps
         near, root = mapped.chunk(2, dim=1)
-        hidden = here.mean @ near.contiguous() + root + net["b1"]
+        hidden = product(here.mean, near.contiguous()) + root + net["b1"]
         on, hidden = (hidden > 0).float(), torch.relu(hidden)
-        heard, mine = (here.mean @ hidden)[here.node], hidden[here.node]
+        heard, mine = product(here.mean, hidden)[here.node], hidden[here.node]
         slope = output_slope(net, here.labels, heard @ near2 + mine @ root2)
         spread = slope @ near2.T
         self_slope = slope @ root2.T * on[here.node]
-        summed = spread * (here.mean @ on)[here.node] + self_slope
+        summed = spread * product(here.mean, on)[here.node] + self_slope
         spread = spread / here.degree.clamp_min(1).unsqueeze(1)
     prompt_near, prompt_root = (prompts @ first_maps).chunk(2, dim=1)
     node, prompt = prompt_near + root[here.node] + net["b1"], near[here.node] + prompt_root + net["b1"]

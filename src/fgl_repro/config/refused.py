@@ -75,7 +75,8 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
     if group in PACKAGES and name in registry.options(group):
         where = f"write {group}/{name}.yaml in {conf_dir()} or in a folder of --config-dir"
         return f"{group}={name} is a class without a yaml: {where}, beginning with `defaults: [_{name}, _self_]`."
-    return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}."
+    add = " (to add one: docs/adding.md)" if group == "method" else ""
+    return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}{add}."
 
 
 def check_name(protocol: str) -> None:

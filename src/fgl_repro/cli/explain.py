@@ -9,7 +9,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
-from fgl_repro.config.refused import of_yaml, unknown_option, wrong_value
+from fgl_repro.config.refused import TO_ADD, of_yaml, unknown_option, wrong_value
 from fgl_repro.config.schema import unknown_key
 from fgl_repro.config.yamls import in_one_line
 from fgl_repro.core.errors import UserError, nearest, sentence
@@ -63,5 +63,6 @@ def _missing(named: str, available: list[str], message: str) -> str:
     where = re.match(r"In '([^']+)'", message)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
     plugins = f"; further ones come with {install('launchers')}" if group.startswith("hydra/") else ""
+    plugins = TO_ADD if group == "method" else plugins
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
     return f"{group}={option} does not exist{nearest(option, names)}{inside}: {choose}{plugins}."

@@ -22,6 +22,7 @@ from fgl_repro.core.registry import PACKAGES
 UNREADABLE = (YAMLError, UnicodeDecodeError, RecursionError, GrammarParseError)
 WANTED = {"Float": "a number", "Integer": "a whole number"}
 """What OmegaConf calls types of numbers, and what they are."""
+TO_ADD = " (to add one: docs/adding.md)"
 
 
 def schemas(group: str) -> dict[str, type]:
@@ -75,7 +76,7 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
     if group in PACKAGES and name in registry.options(group):
         where = f"write {group}/{name}.yaml in {conf_dir()} or in a folder of --config-dir"
         return f"{group}={name} is a class without a yaml: {where}, beginning with `defaults: [_{name}, _self_]`."
-    add = " (to add one: docs/adding.md)" if group == "method" else ""
+    add = TO_ADD if group == "method" else ""
     return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}{add}."
 
 

@@ -84,6 +84,23 @@ def test_no_two_series_look_alike() -> None:
     assert len({charts.style(number)[:2] for number in range(40)}) == 40, "where there are no lines"
 
 
+def test_a_single_seed_has_no_band_and_no_bar_in_the_legend() -> None:
+    from matplotlib.container import ErrorbarContainer
+    from matplotlib.figure import Figure
+
+    single, several = [(0, 50.0, None), (1, 60.0, None)], [(0, 50.0, 1.0), (1, 60.0, 0.0), (2, 70.0, None)]
+    for points, has_std in ((single, False), (several, True)):
+        left, right = Figure().subplots(1, 2)
+        charts.band(left, points, 0, "FedAvg")
+        reach = [path.vertices[:, 0].max() for found in left.collections for path in found.get_paths()]
+        assert reach == ([1] if has_std else [])
+        assert len(left.get_lines()[0].get_xdata()) == len(points), "a mark remains"
+        charts.spans(right, points, 0, "FedAvg")
+        (handle,), (label,) = right.get_legend_handles_labels()
+        assert label == "FedAvg"
+        assert isinstance(handle, ErrorbarContainer) is has_std
+
+
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig9")
     record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=20.0"))

@@ -30,8 +30,11 @@ DASHES = (
 
 CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
-Point = tuple[float, float, float]
-"""x, mean, std; accuracies in percent, errors as they are. A mean is NaN where there is none, see :func:`no_point`."""
+Point = tuple[float, float, float | None]
+"""x, mean, std; accuracies in percent, errors as they are.
+
+A mean is NaN where there is none, see :func:`no_point`; a std is None where there is none, as of a single seed.
+"""
 
 
 def style(number: int) -> tuple[str, str, object]:
@@ -43,7 +46,7 @@ def style(number: int) -> tuple[str, str, object]:
 
 def no_point(x: float) -> Point:
     """Make a point at which nothing ran, so that a line breaks there."""
-    return x, math.nan, math.nan
+    return x, math.nan, None
 
 
 def _known(points: Sequence[Point]) -> list[Point]:
@@ -53,16 +56,19 @@ def _known(points: Sequence[Point]) -> list[Point]:
 def band(chart: Axes, points: Sequence[Point], number: int, label: str, *, marks: bool = True) -> None:
     """Draw means as a line with a band of one std that ends at 0, both broken where a point has no mean.
 
+    Where a mean has no std, as of a single seed, there is no band: narrowed to a point it would look like certainty.
     Without any mean nothing is drawn, nor is there a word in the legend.
     """
     if _known(points):
         color, mark, dash = style(number)
-        x, mean, std = (list(values) for values in zip(*points, strict=True))
+        x, mean = [x for x, _, _ in points], [mean for _, mean, _ in points]
         chart.plot(x, mean, color=color, ls=dash, marker=mark if marks else None, ms=4.5, lw=1.8, label=label)
         low, high = (
-            [m if math.isnan(m) else max(m + sign * s, 0.0) for m, s in zip(mean, std, strict=True)] for sign in (-1, 1)
+            [math.nan if s is None or math.isnan(m) else max(m + sign * s, 0.0) for _, m, s in points]
+            for sign in (-1, 1)
         )
-        chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
+        if any(map(math.isfinite, low)):
+            chart.fill_between(x, low, high, color=color, alpha=0.13, lw=0)
 
 
 def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
@@ -71,11 +77,18 @@ def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
 
 
 def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: float = -math.inf) -> None:
-    """Draw means with error bars of one std, ending at ``floor``; without a point nothing, nor a word in the legend."""
+    """Draw means with error bars of one std, ending at ``floor``; without a point nothing, nor a word in the legend.
+
+    Where no point has a std, the mark in the legend has no bar either.
+    """
     if known := _known(points):
         color, mark, _ = style(number)
-        x, mean, std = (list(values) for values in zip(*known, strict=True))
-        bars = [[min(m - floor, s) for m, s in zip(mean, std, strict=True)], std]
+        x, mean = [x for x, _, _ in known], [mean for _, mean, _ in known]
+        if all(std is None for _, _, std in known):
+            chart.plot(x, mean, ls="none", marker=mark, ms=6, color=color, label=label)
+            return
+        above = [std or 0.0 for _, _, std in known]
+        bars = [[min(m - floor, s) for m, s in zip(mean, above, strict=True)], above]
         chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 
 

@@ -13,7 +13,7 @@ from fgl_repro.tables import results
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Panel, Row, place
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.kinds import accuracy
+from fgl_repro.tables.kinds import accuracy, common
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.results import Grid
 from fgl_repro.tables.spec import TableSpec
@@ -76,14 +76,16 @@ def draw(
     places = table.spec.drawn
     figure.set_size_inches(2.6 + 4.4 * len(places), 4.6)
     row = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
-    drawn, kind = {}, table.spec.metric_of(series[0][1][0][0])
+    drawn: dict[tuple[tuple[str, int], int], list[charts.Point]] = {}
+    kind = table.spec.metric_of(series[0][1][0][0])
     named = {table.spec.metric_of(panel).title for _, line in series for panel, _ in line}
     for at, (number, (_, line)) in product(places, enumerate(series)):
         shift = spread * ((number + 0.5) / len(series) - 0.5)
-        found = [(x + shift, table.results[Cell(*which, *at)].at(table.selection)) for x, which in enumerate(line)]
-        drawn[at, number] = [
-            charts.no_point(x) if s is None else (x, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in found
-        ]
+        for x, which in enumerate(line):
+            found = table.results[Cell(*which, *at)].at(table.selection)
+            told = None if found is None else common.scaled(found, kind)
+            point = charts.no_point(x + shift) if told is None else (x + shift, told.mean, told.std)
+            drawn.setdefault((at, number), []).append(point)
     heights = [mean for points in drawn.values() for _, mean, _ in points if not math.isnan(mean)]
     whole = not kind.error and charts.far_apart(heights)
     ylabel = (charts.axis(kind) if len(named) == 1 else "percent") + table.dagger(table.selection)

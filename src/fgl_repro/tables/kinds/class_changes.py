@@ -89,7 +89,7 @@ def draw(figure: Figure, found: Changes) -> None:
     chart = figure.subplots()
     for number, (row, changes) in enumerate(found.items()):
         shift = SPREAD * ((number + 0.5) / len(found) - 0.5)
-        points = [(x + shift, own.mean, own.std or 0.0) for x, own in enumerate(changes) if own is not None]
+        points = [(x + shift, own.mean, own.std) for x, own in enumerate(changes) if own is not None]
         charts.spans(chart, points, number, row.label)
     chart.axhline(0, color="0.6", lw=0.8)
     charts.tidy(chart, "class", "points of F1", whole=False)

@@ -87,7 +87,7 @@ def draw(figure: Figure, spec: TableSpec, drawn: ByQuantity) -> None:
         named = [row.label for row in spec.rows]
         for series, (quantity, lines) in enumerate(drawn.items()):
             found = [(x, own[number]) for x, (_, own) in enumerate(lines)]
-            points = [(x, own.mean, own.std or 0.0) for x, own in found if own is not None and own.mean > 0]
+            points = [(x, own.mean, own.std) for x, own in found if own is not None and own.mean > 0]
             charts.dots(chart, points, series, quantity)
             for x in (x for x, own in found if own is not None and own.mean == 0):
                 named[x] += f"{',' if named[x] != spec.rows[x].label else ':'} {quantity} 0"

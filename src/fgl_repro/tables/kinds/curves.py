@@ -131,7 +131,7 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
             for number, row in enumerate(spec.rows):
                 values = found[Cell(panel, row, dataset, clients)].points
                 shown = [common.scaled(value, kind) for value in values]
-                points = [(n, value.mean, value.std or 0.0) for n, value in enumerate(shown, 1)]
+                points = [(n, value.mean, value.std) for n, value in enumerate(shown, 1)]
                 charts.band(chart, points, number, row.label, marks=False)
             left = f"{place(dataset, clients)}\n{charts.axis(kind)}" if chart is line[0] else ""
             charts.tidy(chart, "round", left, panel.title, whole=whole)

@@ -98,10 +98,8 @@ def draw(figure: Figure, spec: TableSpec, found: Found) -> None:
         for chart, (title, cells, options) in zip(line, columns, strict=True):
             shown = [cell for cell in cells if options["where"].items() <= cell.row.overrides.items()]
             pairs = [found[cell, metric] for cell in shown]
-            ours = [(x, own.mean, own.std or 0.0) if own else charts.no_point(x) for x, (own, _) in enumerate(pairs)]
-            theirs = [
-                charts.no_point(x) if p.value is None else (x, p.value, p.std or 0.0) for x, (_, p) in enumerate(pairs)
-            ]
+            ours = [(x, own.mean, own.std) if own else charts.no_point(x) for x, (own, _) in enumerate(pairs)]
+            theirs = [charts.no_point(x) if p.value is None else (x, p.value, p.std) for x, (_, p) in enumerate(pairs)]
             charts.band(chart, ours, 0, "ours")
             charts.band(chart, theirs, 1, "paper")
             unit = " (%)" if all(paper.percent for _, paper in pairs) else ""

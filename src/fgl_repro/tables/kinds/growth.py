@@ -155,7 +155,7 @@ def draw(figure: Figure, spec: TableSpec, quantities: list[str], letters: dict[s
                 found = dict(grown[quantity, line.id, axis].points)
                 if all(s.mean > 0 for s in found.values()):  # what is 0 somewhere has no place on a logarithmic axis
                     every_x = [(x, found.get(x)) for x in sorted(map(float, spec.sweep[axis]))]
-                    points = [(x, s.mean, s.std or 0.0) if s else charts.no_point(x) for x, s in every_x]
+                    points = [(x, s.mean, s.std) if s else charts.no_point(x) for x, s in every_x]
                     charts.band(chart, points, number, line.label)
             unit = f"{quantity}, {costs.UNITS[quantity]}" if chart is charts_of_one[0] else ""
             charts.tidy(chart, f"{letter}, {axis.rpartition('.')[2]}", unit, "", whole=False)

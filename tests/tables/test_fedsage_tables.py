@@ -83,7 +83,7 @@ def test_distances_beside_the_paper(store: RecordStore) -> None:
     assert (row["gap"], row["verdict"]) == ("1.19", REPRODUCED)
 
 
-def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> None:
+def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph], tmp_path: Path) -> None:
     real_graph("pubmed")
     common._WORLDS.clear()
     spec = load("fedsagefig4")
@@ -92,12 +92,23 @@ def test_label_shares(store: RecordStore, real_graph: Callable[..., Graph]) -> N
     store.save(
         helpers.record(spec.config(cell, "fedsage", 0), metrics={"global_graph": {"best": point, "last": point}})
     )
-    content = artifact.make(spec, "fedsage", store).content
+    made = artifact.make(spec, "fedsage", store)
+    content = made.content
     shares = {(r["of"], r["class"]): float(r["share"]) for r in content.rows}
     assert [shares["FedSage", c] for c in range(3)] == [0.375, 0.375, 0.25]
     assert sum(shares["truth", c] for c in range(3)) == pytest.approx(1, abs=1e-5)
     assert {name for name, _ in shares} == {"truth", "FedSage", *(f"owner {k}" for k in range(1, 6))}
     assert (content.done, content.wanted) == (1, 2)
+    assert {(r["of"] == "FedSage", r["n_seeds"]) for r in content.rows} == {(True, 1), (False, "")}
+    artifact.write(made, tmp_path)
+    assert "protocol fedsage, predictions: mean over 1 seed<" in (tmp_path / "figure_4.svg").read_text()
+
+
+def test_what_counts_no_seeds_does_not_speak_of_them(store: RecordStore, tmp_path: Path) -> None:
+    made = artifact.make(load("fedsagefig4"), "fedsage", store)
+    rows = [{"of": "truth", "class": 0, "share": "1.0"}]
+    artifact.write(replace(made, content=replace(made.content, rows=rows, shown="shares")), tmp_path)
+    assert "protocol fedsage, shares<" in (tmp_path / "figure_4.svg").read_text()
 
 
 def test_run_time_is_told(store: RecordStore) -> None:

@@ -143,11 +143,13 @@ def write(artifact: Artifact, folder: Path) -> list[Path]:
         write_atomic(folder / name, text)
     drawn: list[Path] = []
     if artifact.content.draw is not None:
-        seeds = seed_range(row.get("n_seeds", 0) for row in artifact.content.rows)
+        counted = [int(row["n_seeds"] or 0) for row in artifact.content.rows if "n_seeds" in row]
+        seeds = seed_range(counted)
         grid, shown = artifact.content.grid, artifact.content.shown
         if grid is not None:
             shown = f"{_fitted(grid)}mean"
-        what = seeds if (shown, seeds) == (Content.shown, "1 seed") else f"{shown} over {seeds}"
+        over = f"{shown} over {seeds}" if counted else shown
+        what = seeds if (shown, seeds) == (Content.shown, "1 seed") else over
         title = f"{spec.full_title}\nprotocol {artifact.protocol}, {what}"
         kinds = ("png", "svg") if grid is None else ("png",)
         drawn = charts.save(artifact.content.draw, title, folder, spec.stem, kinds)

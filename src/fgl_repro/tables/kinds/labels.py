@@ -6,11 +6,13 @@ those of the first seed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgl_repro.config import Config
+from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell
@@ -30,22 +32,27 @@ Shares = dict[str, list[float]]
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid for each data set and client count: shares down, classes across."""
     rows: list[dict[str, Any]] = []
-    grids, found, done, wanted = [], {}, 0, 0
+    grids, found, seeds, done, wanted = [], {}, {}, 0, 0
     for title, cells in common.columns(spec):
         shares = held(spec, cells[0], protocol)
         for cell in cells:
-            predicted = predicted_shares(spec, cell, protocol, source)
+            records = common.recorded(spec, cell, protocol, source)
+            predicted = predicted_shares(spec, cell, protocol, records)
             done, wanted = done + bool(predicted), wanted + 1
             shares |= {cell.row.label: predicted} if predicted else {}
+            seeds[title, cell.row.label] = len(records)
         found[title] = shares
         classes = len(next(iter(shares.values()), []))
         body = [[name, *(f"{100 * share:.1f}" for share in line)] for name, line in shares.items()]
         grids.append(f"### {title}, percent\n\n{grid_text(['nodes', *map(str, range(classes))], body)}")
         head = common.data_head(spec, protocol, cells[0].dataset) | {"clients": cells[0].clients}
         for name, line in shares.items():
-            rows += [head | {"of": name} | {"class": c, "share": decimal(share, 6)} for c, share in enumerate(line)]
+            about = head | {"of": name}
+            ran = {"n_seeds": seeds.get((title, name), "")}  # owners and truth are of no run
+            rows += [about | {"class": c, "share": decimal(share, 6)} | ran for c, share in enumerate(line)]
     empty = [{"paper": spec.paper, spec.sort: spec.table, "protocol": protocol}]
-    return Content(rows or empty, "\n\n".join(grids), done, wanted, draw=lambda figure: draw(figure, found))
+    drawing, shown = (lambda figure: draw(figure, found)), "predictions: mean"
+    return Content(rows or empty, "\n\n".join(grids), done, wanted, draw=drawing, shown=shown)
 
 
 def held(spec: TableSpec, cell: Cell, protocol: str) -> Shares:
@@ -66,10 +73,9 @@ def _held(config: Config, cell: Cell) -> Shares:
     return {"truth": _shares(truth), **owners}
 
 
-def predicted_shares(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[float]:
+def predicted_shares(spec: TableSpec, cell: Cell, protocol: str, records: Sequence[Record]) -> list[float]:
     """Read the predicted shares of a row's runs; empty where none has run."""
     which = printed_round(spec, protocol)
-    records = common.recorded(spec, cell, protocol, source)
     counts = [np.sum(np.array(record.metrics[cell.panel.probe][which].predicted), axis=0) for record in records]
     return _shares(np.sum(counts, axis=0)) if counts else []
 
@@ -86,7 +92,7 @@ def draw(figure: Figure, found: dict[str, Shares]) -> None:
     for chart, (title, shares) in zip(line, found.items(), strict=False):
         for number, (name, values) in enumerate(shares.items()):
             shift = 0.6 * ((number + 0.5) / len(shares) - 0.5)
-            charts.dots(chart, [(c + shift, 100 * share, 0.0) for c, share in enumerate(values)], number, name)
+            charts.dots(chart, [(c + shift, 100 * share, None) for c, share in enumerate(values)], number, name)
         charts.tidy(chart, "class", "share of nodes (%)" if chart is line[0] else "", title)
         chart.set_xticks(range(len(next(iter(shares.values()), []))))
     charts.legend(figure)

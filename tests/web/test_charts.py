@@ -127,6 +127,23 @@ def test_axes_keep_titles_ends_words_and_logarithms():
     assert (across["xref"], across["yref"], across["y0"]) == ("x2 domain", "y2", 3.0)
 
 
+def test_ticks_that_a_figure_sets_are_all_there_is_and_words_keep_their_angle():
+    def draw(figure: Figure):
+        chart = figure.subplots()
+        chart.plot([0, 1, 2], [0.1, 1.0, 100.0])
+        chart.set_yscale("log")
+        chart.set_ylabel("megabytes\nof a client")
+        chart.set_xticks([0, 1, 2])
+        chart.tick_params(axis="x", rotation=60)
+
+    _, layout = traces(draw)
+    assert (layout["xaxis"]["tickvals"], layout["xaxis"]["ticktext"]) == ([0, 1, 2], ["0", "1", "2"])
+    assert (layout["xaxis"]["tickangle"], layout["xaxis"]["ticklabeloverflow"]) == (-60, "allow")
+    assert "tickangle" not in layout["yaxis"]
+    assert layout["yaxis"]["dtick"] == 1, "several decades have a tick each"
+    assert layout["yaxis"]["title"]["text"] == "megabytes<br>of a client"
+
+
 def test_numbers_that_are_none_are_blank():
     (line,), _ = traces(lambda figure: figure.subplots().plot([0, 1, 2], [1.0, math.nan, 2.0], label="a"))
     assert line["y"] == [1.0, None, 2.0]

@@ -195,6 +195,8 @@ def _middles(start: float, end: float, count: int) -> Any:
 
 def _axes(chart: Axes, number: int) -> dict[str, Any]:
     """Set place, ends, ticks and titles of a chart's two axes."""
+    from matplotlib.ticker import FixedLocator
+
     box, suffix = chart.get_position(), "" if number == 1 else str(number)
     out: dict[str, Any] = {}
     for name, axis, ends, domain, scale, words in (
@@ -206,7 +208,7 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
             "domain": [round(max(end, 0.0), 4) for end in domain],
             "range": [math.log10(end) if log else float(end) for end in ends],
             "type": "log" if log else "linear",
-            "title": {"text": words, "standoff": 6},
+            "title": {"text": _lines(words), "standoff": 6},
             "anchor": f"{'y' if name == 'x' else 'x'}{suffix}",
             "zeroline": False,
             "side": _side(axis),
@@ -214,13 +216,27 @@ def _axes(chart: Axes, number: int) -> dict[str, Any]:
             "visible": bool(axis.get_visible() and (axis.get_ticklabels() or words)),
         }
         inside = [(at, text) for at, text in _ticks(axis) if min(ends) <= at <= max(ends)]
-        if any(text and not _is_number(text, at) for at, text in inside) or not inside:
-            settings |= {
-                "tickvals": [at for at, _ in inside],
-                "ticktext": [text.replace("\n", "<br>") for _, text in inside],
-            }
+        # ticks that a figure has set are kept: a browser would put some between classes, which are whole
+        fixed = isinstance(axis.get_major_locator(), FixedLocator)
+        if fixed or any(text and not _is_number(text, at) for at, text in inside) or not inside:
+            settings |= {"tickvals": [at for at, _ in inside], "ticktext": [_lines(text) for _, text in inside]}
+        elif log and abs(settings["range"][1] - settings["range"][0]) >= 1:
+            settings["dtick"] = 1  # powers of ten alone
+        if angle := _angle(axis):
+            settings |= {"tickangle": -angle, "ticklabeloverflow": "allow"}  # a browser hides what leaves the chart
         out[f"{name}axis{suffix}"] = settings
     return out
+
+
+def _lines(text: str) -> str:
+    """Write lines as a browser breaks them."""
+    return text.replace("\n", "<br>")
+
+
+def _angle(axis: Any) -> float:
+    """Tell by how many degrees the words at an axis's ticks are turned to the left."""
+    ticks = axis.get_major_ticks()
+    return float(ticks[0].label1.get_rotation()) if ticks else 0.0
 
 
 def _ticks(axis: Any) -> list[tuple[float, str]]:
@@ -264,12 +280,12 @@ def _words(chart: Axes, x: str, y: str) -> list[dict[str, Any]]:
     if _side(chart.xaxis) == "top":  # above the words at its ticks
         above["yshift"] = 17 * max(1 + text.count("\n") for _, text in _ticks(chart.xaxis))
     title = chart.get_title("left") or chart.get_title()
-    out = [{"text": f"<b>{title}</b>", "showarrow": False, **above}] if title else []
+    out = [{"text": f"<b>{_lines(title)}</b>", "showarrow": False, **above}] if title else []
     for text in chart.texts:
         inside = text.get_transform() == chart.transData
         refs = {"xref": x, "yref": y} if inside else {"xref": f"{x} domain", "yref": f"{y} domain"}
         at = dict(zip("xy", map(float, text.get_position()), strict=True))
-        label = text.get_text().replace("\n", "<br>")
+        label = _lines(text.get_text())
         sides = {
             "xanchor": text.get_horizontalalignment(),
             "yanchor": SIDES.get(text.get_verticalalignment(), "middle"),

@@ -81,6 +81,7 @@ def test_range_of_seeds(counts: list[int], said: str) -> None:
 
 def test_no_two_series_look_alike() -> None:
     assert len({charts.style(number) for number in range(40)}) == 40
+    assert len({charts.style(number)[0] for number in range(12)}) == 12, "as many rows as our largest figures have"
     assert len({charts.style(number)[:2] for number in range(40)}) == 40, "where there are no lines"
 
 

@@ -61,6 +61,11 @@ def test_error_bars_keep_their_two_ends():
     assert "error_x" not in dots
 
 
+def test_every_mark_has_its_like_in_a_browser():
+    assert set(drawings.MARKS) <= set(charts.SYMBOLS)
+    assert len({charts.SYMBOLS[mark] for mark in drawings.MARKS}) == len(drawings.MARKS)
+
+
 def test_an_image_is_a_heatmap_that_stands_as_it_was_drawn():
     values = np.arange(6.0).reshape(2, 3)
     (image,), layout = traces(lambda figure: figure.subplots().imshow(values, cmap="Blues"), "heatmap")

@@ -26,6 +26,7 @@ Trace = dict[str, Any]
 
 SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross"}
 SYMBOLS |= {"X": "x", "*": "star", "<": "triangle-left", ">": "triangle-right", ".": "circle", "x": "x-thin-open"}
+SYMBOLS |= {"p": "pentagon", "h": "hexagon"}
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 COLOURS = {
     verdict.REPRODUCED: "#2a9d55",

@@ -121,6 +121,14 @@ def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -
     assert list(unseen.get_ydata()) == pytest.approx([nan, 43.0, nan, nan, 46.0], nan_ok=True), "no line joins them"
 
 
+def test_a_legend_is_where_several_series_are_asked_for(store: RecordStore) -> None:
+    several, whole = load("fig9"), load("fig9").panels
+    record_all(several, store)
+    for panels in (whole, whole[:1]):
+        made = artifact.make(replace(several, panels=panels), "fedlog", Archive(store, {}))
+        assert len(_charts(made)[0].get_figure().legends) == (len(panels) > 1)
+
+
 def test_one_point_of_what_is_swept_is_no_drawing(store: RecordStore, tmp_path: Path) -> None:
     spec = load("fig9")
     record_all(spec, store, ("fedlog-release-threshold=3.0", "fedlog-release-threshold=5.0"))

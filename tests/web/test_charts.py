@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -59,6 +60,16 @@ def test_error_bars_keep_their_two_ends():
     assert dots["error_y"]["array"] == pytest.approx([2.0, 0.5])
     assert dots["error_y"]["arrayminus"] == pytest.approx([1.0, 0.5])  # bars end at 0
     assert "error_x" not in dots
+
+
+def test_a_legend_is_there_where_the_figure_has_one():
+    def draw(figure: Figure, *, legend: bool):
+        drawings.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 0, "FedAvg")
+        if legend:
+            drawings.legend(figure)
+
+    for legend in (True, False):
+        assert traces(partial(draw, legend=legend))[1]["showlegend"] is legend
 
 
 def test_every_mark_has_its_like_in_a_browser():

@@ -66,7 +66,7 @@ def plotly(draw: Callable[[Figure], None]) -> dict[str, Any]:
         layout["shapes"] += _across(chart, x, y)
     # matplotlib has left room for labels, titles and the legend below; a browser's letters are a little wider
     layout["margin"] = {"l": 18, "r": 0, "t": 10, "b": 0}
-    layout["showlegend"] = bool(shown)
+    layout["showlegend"] = bool(shown) and any([figure.legends, *(chart.get_legend() for chart in charts)])
     layout["legend"] = {"orientation": "h", "x": 0.5, "xanchor": "center", "y": 0.0, "yanchor": "bottom"}
     layout["height"] = max(int(DOTS_PER_INCH * figure.get_figheight()), 320)
     return {"data": data, "layout": layout, "width": int(DOTS_PER_INCH * figure.get_figwidth())}

@@ -95,4 +95,5 @@ def draw(
         charts.tidy(chart, xlabel, ylabel if chart is row[0] else "", place(*at), whole=whole)
         chart.set_xticks(range(len(across)), across)
         chart.set_xlim(-0.5, len(across) - 0.5)
-    charts.legend(figure)
+    if len(series) > 1:  # of those that are asked for: where one of several has run, it has to be said which
+        charts.legend(figure)

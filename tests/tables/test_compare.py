@@ -148,6 +148,19 @@ def test_a_misprint_stands_in_brackets_in_the_picture_and_a_blank_stays_blank(fi
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [r.label for r in filled.spec.rows]
 
 
+def test_the_picture_says_what_a_column_is_and_no_gap_is_minus_nothing(
+    filled: results.Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    made = agreement.difference
+    monkeypatch.setattr(agreement, "difference", lambda *both: replace(made(*both), points=-0.04))
+    figure = Figure()
+    gaps.draw(figure, filled)
+    assert {text.get_text() for chart in figure.axes for text in chart.texts} <= {"+0.0", "(+0)"}
+    assert "columns: data set, number of clients" in " ".join(figure.get_supxlabel().split())
+
+
 def test_a_printed_number_counts_once_and_for_the_first_row_that_ran() -> None:
     spec = load("fedsage/2")
     table = results.fill(spec, "fedsage", Archive(RecordStore("none"), {}))

@@ -31,7 +31,7 @@ def draw(figure: Figure, table: Grid) -> None:
         _chart(chart, table, panel)
     legend = (
         f"ours minus the paper, {spec.unit}, {table.round_name(table.selection)} (red: above); "
-        "blank: not run or not printed; in brackets: taken for a misprint"
+        "columns: data set, number of clients; blank: not run or not printed; in brackets: taken for a misprint"
     )
     figure.supxlabel(fill(legend, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)
 
@@ -49,7 +49,8 @@ def _chart(chart: Axes, table: Grid, panel: Panel) -> None:
         if not suspect:
             shades[y, x] = gap.points
         color = "white" if abs(gap.points) > 0.6 * WIDEST and not suspect else "black"
-        text = f"({gap.points:+.0f})" if suspect else f"{gap.points:+.1f}"
+        rounded = round(gap.points, 0 if suspect else 1) + 0.0  # which turns -0.0 into 0.0
+        text = f"({rounded:+.0f})" if suspect else f"{rounded:+.1f}"
         chart.text(x, y, text, ha="center", va="center", fontsize=6.5, color=color)
     chart.imshow(shades, cmap="RdBu_r", vmin=-WIDEST, vmax=WIDEST, aspect="auto")
     chart.set_xlim(-0.5, len(places) - 0.5)

@@ -116,6 +116,14 @@ def test_numbers_of_findings_lead_to_their_cells(site):
     assert re.search(r'href="fedvn/table_1\.html#[^"]*method=fedvn', text)
 
 
+def test_dated_notes_are_found_below_pages(site):
+    entries = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))["docs"]
+    notes = [entry for entry in entries if "/notes/" in entry["location"]]
+    assert notes
+    assert all(entry["boost"] < 1 for entry in notes)
+    assert not [entry["location"] for entry in entries if entry not in notes and "boost" in entry]
+
+
 def test_what_is_no_site_is_not_written_over(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()

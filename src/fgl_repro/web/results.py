@@ -19,7 +19,7 @@ from fgl_repro.tables.load import papers
 from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
-from fgl_repro.web.sources import BARE, WIDE, Site, Sources
+from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources
 
 
 def add(site: Site, sources: Sources, watched: Watched) -> None:
@@ -82,7 +82,7 @@ def _own_pages(site: Site, folder: Path, paper: str) -> list[Any]:
     if (folder / "findings.md.in").exists():
         pages.append({"Findings": site.page(f"{paper}/FINDINGS.md", _findings(folder, paper))})
     for note in sorted(folder.glob("notes/*.md")):
-        site.page(f"{paper}/notes/{note.name}", note.read_text(encoding="utf-8"))
+        site.page(f"{paper}/notes/{note.name}", LATER + note.read_text(encoding="utf-8"))
     return pages
 
 

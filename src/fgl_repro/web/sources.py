@@ -15,6 +15,8 @@ WIDE = "---\nhide: [toc]\n---\n\n"
 """Leaves a page's table of contents out, for the sake of a wide table."""
 BARE = "---\nhide: [toc, navigation]\n---\n\n"
 """The same, and the navigation at its side."""
+LATER = "---\nsearch: {boost: 0.5}\n---\n\n"
+"""Has the search name a page, as a dated note, below others with the same words."""
 
 
 @dataclass(frozen=True)

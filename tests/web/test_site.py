@@ -124,6 +124,15 @@ def test_dated_notes_are_found_below_pages(site):
     assert not [entry["location"] for entry in entries if entry not in notes and "boost" in entry]
 
 
+def test_tabs_tell_tables_of_one_number_apart_and_the_navigation_is_short(site):
+    text = (site / f"{TABLE}.html").read_text(encoding="utf-8")
+    assert "<title>FedVN, Table 1 (fedvn) - " in text
+    (link,) = re.findall(
+        r'<a href="(?:\./|table_1\.html)" class="md-nav__link md-nav__link--active">(.*?)</a>', text, re.S
+    )
+    assert re.sub(r"<.*?>", "", link).strip() == "Table 1"
+
+
 def test_what_is_no_site_is_not_written_over(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()

@@ -19,7 +19,7 @@ from fgl_repro.tables.load import papers
 from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
-from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources
+from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources, titled
 
 
 def add(site: Site, sources: Sources, watched: Watched) -> None:
@@ -165,7 +165,8 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
         title, _, rest = text.partition("\n\n")
         blocks, chart = [title, chart, rest], ""
     blocks += [_files(site.docs / place, spec, chart)]
-    return site.page(f"{place}/{stem}.md", WIDE + "\n\n".join(filter(None, blocks)) + "\n")
+    front = titled(WIDE, f"{spec.display}, {spec.heading} ({protocol})")
+    return site.page(f"{place}/{stem}.md", front + "\n\n".join(filter(None, blocks)) + "\n")
 
 
 def _static(comparison: Path) -> list[str]:

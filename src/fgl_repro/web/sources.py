@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,11 @@ BARE = "---\nhide: [toc, navigation]\n---\n\n"
 """The same, and the navigation at its side."""
 LATER = "---\nsearch: {boost: 0.5}\n---\n\n"
 """Has the search name a page, as a dated note, below others with the same words."""
+
+
+def titled(front: str, title: str) -> str:
+    """Give a page another title in tabs and its header than in the navigation, where it stands below its paper."""
+    return front.replace("---\n\n", f"title: {json.dumps(title)}\n---\n\n")
 
 
 @dataclass(frozen=True)

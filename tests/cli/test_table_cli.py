@@ -204,12 +204,20 @@ def test_it_says_how_many_runs_were_made_on_a_gpu(tmp_path: Path, capsys: pytest
     assert told in capsys.readouterr().out
 
 
+def test_one_run_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = helpers.record(helpers.config(clients=3, method="local"))
+    RecordStore(tmp_path / "records").save(made.changed(device="cuda:0"))
+    assert call(tmp_path, "show", "fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local") == 0
+    told = "Numbers rest on 1 run recorded here and 0 published ones. 1 of them was made on a GPU, which draws"
+    assert told in capsys.readouterr().out
+
+
 def test_it_says_how_many_runs_have_parts_that_are_not_the_published_ones(tmp_path: Path, capsys) -> None:
     made = helpers.record(helpers.config(clients=3, method="local"))
     source = f"pymetis 2025.2.2 ({NONE_STORED})"
     RecordStore(tmp_path / "records").save(made.changed(partition=made.partition | {"source": source}))
     assert call(tmp_path, "show", "fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local") == 0
-    assert "1 of them have parts that were computed, as no published ones are stored" in capsys.readouterr().out
+    assert "1 of them has parts that were computed, as no published ones are stored" in capsys.readouterr().out
 
 
 def test_it_counts_the_runs_of_what_it_prints_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,7 +228,8 @@ def test_it_counts_the_runs_of_what_it_prints_alone(tmp_path: Path, capsys: pyte
     for command in ("show", "compare", "test"):
         row = ("--row", "fedavg") if command == "test" else ()
         assert call(tmp_path, command, *corner, *row) == 0
-        assert f"Numbers rest on {1 + len(row) // 2} runs recorded here and 0 pub" in capsys.readouterr().out, command
+        here = "2 runs" if row else "1 run"
+        assert f"Numbers rest on {here} recorded here and 0 pub" in capsys.readouterr().out, command
 
 
 def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,12 +18,20 @@ def numbers_rest_on(parts: Iterable[TableAndProtocol], archive: Archive) -> str:
     """Tell how many runs tables' numbers rest on, tuning candidates among them, and what is unlike in some of them."""
     found = _records(parts, archive)
     local = sum(archive.is_local(record.key) for record in found)
-    lines = [f"Numbers rest on {local} runs recorded here and {len(found) - local} published ones."]
+    here, published = _counted(local, "run", "runs"), _counted(len(found) - local, "published one", "published ones")
+    lines = [f"Numbers rest on {here} recorded here and {published}."]
     if on_gpu := sum(record.on_gpu for record in found):
-        lines.append(f"{on_gpu} of them were made on a GPU, which draws other random numbers than a CPU.")
+        made = _counted(on_gpu, "of them was", "of them were")
+        lines.append(f"{made} made on a GPU, which draws other random numbers than a CPU.")
     if other := sum(map(has_other_parts, found)):
-        lines.append(f"{other} of them have parts that were computed, as no published ones are stored for their graph.")
+        have = _counted(other, "of them has", "of them have")
+        lines.append(f"{have} parts that were computed, as no published ones are stored for their graph.")
     return " ".join(filter(None, [*lines, mixed_graphs(found)]))
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    """Write a number with the words that go with it."""
+    return f"{number} {one if number == 1 else several}"
 
 
 def warn_of_graphs(parts: Iterable[TableAndProtocol], archive: Archive) -> None:

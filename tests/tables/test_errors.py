@@ -208,6 +208,7 @@ def test_a_runs_summary_tells_errors_and_marks_test_rounds() -> None:
         summary(helpers.record(zinc().config(first, protocol, 0), 0.512, 0.53, metric="mae"), "seen_graph")
         for protocol in ("fedvn", "fedvn_heldout")
     ]
+    assert all(text.startswith("probe (mean absolute error)  ") for text in texts), "errors are no percent"
     assert "best test † (round 57)" in texts[0]
     assert "best validation (round 57)" in texts[1]
     assert all("0.5120" in text and "0.5300" in text for text in texts)

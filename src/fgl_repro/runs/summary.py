@@ -17,8 +17,9 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
     """
     names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
     named = names if record.tested else [*names, "validation"]
-    width, columns = max(map(len, named)) + 2, _columns(record)
-    lines = [f"{'probe':<{width}}" + "".join(f"{head:>{wide}}" for head, wide in columns.values())]
+    first = f"probe ({_unit(record.metrics[named[0]]['best'])})"
+    width, columns = max(map(len, [first, *named])) + 2, _columns(record)
+    lines = [f"{first:<{width}}" + "".join(f"{head:>{wide}}" for head, wide in columns.values())]
     for name in named:
         numbers = (f"{_number(record.metrics[name][at]):>{wide}}" for at, (_, wide) in columns.items())
         lines.append(f"{name:<{width}}" + "".join(numbers))
@@ -47,6 +48,11 @@ def _columns(record: Record) -> dict[str, tuple[str, int]]:
         return {"best": (f"fine-tuned, each client's best check{' †' if record.tested else ''}", 44)}
     chosen = f"{'best test †' if record.tested else 'best validation'} (round {record.selection.best_round})"
     return {"best": (chosen, 30), "last": ("last round", 14)}
+
+
+def _unit(found: Measured) -> str:
+    """Say what :func:`_number` writes: an error has the unit of what is predicted."""
+    return found.kind.title if found.kind.error else f"{found.kind.title}, %"
 
 
 def _number(found: Measured) -> str:

@@ -75,7 +75,7 @@ def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
         "Cost": [
             bar("bytes of a client", "bytes/total"),
             bar("seconds", "seconds/total"),
-            bar("MB of memory", "peak_memory_mb"),
+            bar("MB of memory, Python and torch included", "peak_memory_mb"),
         ],
     }
     each = v2.LinePlot(title="validation, client by client", x="round", metric_regex="^validation/[0-9]+$")

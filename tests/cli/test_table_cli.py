@@ -54,6 +54,8 @@ def test_push_logs_runs_and_table_with_tags(
     seen = {run.run.job_type: run for run in map(wandb_log.read, folders)}
     assert set(seen) == {"fedlog/1", "table"}
     assert {"fedlog", "fedlog/1", "local", "cora"} <= set(seen["fedlog/1"].run.tags)
+    own = {name: seen["fedlog/1"].config[name] for name in ("row", "column", "cell_name")}
+    assert own == {"row": "local", "column": "Cora, 3 clients", "cell_name": "Cora, 3 clients: local"}
     assert seen["table"].run.display_name == "table-fedlog-1"
     assert set(seen["table"].run.tags) == {"fedlog", "fedlog/1"}
     assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]

@@ -11,7 +11,7 @@ from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
 from fgl_repro.runs.progress import Watched
 from fgl_repro.runs.provenance import mixed_graphs
-from fgl_repro.tables import artifact, needs, results
+from fgl_repro.tables import artifact, labels, needs, results
 from fgl_repro.tables.swept import added_lines
 
 
@@ -33,13 +33,15 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
         print(f"fgl-table: {mixed}", file=sys.stderr)
     options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
     purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
+    names = labels.labels(spec, wanted.protocol, archive)
     taken = before = 0
     for record in watched(recorded):
         purposes = record.wandb.get("purposes", []) if archive.is_local(record.key) else []
         if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
             before += 1
             continue
-        mirror = tracking.push(record, archive.curves(record.key), job_type=spec.name, **options)
+        told = {"job_type": spec.name, "labels": names.get(record.key), **options}
+        mirror = tracking.push(record, archive.curves(record.key), **told)
         if mirror["id"] != record.wandb["id"]:
             taken += 1
             arrived = args.mode == "offline" or not tracking.out_of_reach()

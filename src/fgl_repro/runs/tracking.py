@@ -56,10 +56,13 @@ _refused: set[str] = set()
 log = logging.getLogger(__name__)
 
 
-def run_args(note: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, Any]:
+def run_args(
+    note: Note, attempt: int, *, tags: Sequence[str], labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Make the keyword arguments of ``wandb.init`` that say which run it is.
 
-    The id ends in the attempt because W&B never lets the id of a deleted run be used again.
+    The id ends in the attempt because W&B never lets the id of a deleted run be used again. The row is method and
+    variant, unless ``labels``, further entries of the config, say what a table calls it.
     """
     config = note.config
     row, key = row_of(config), note.key
@@ -70,7 +73,7 @@ def run_args(note: Note, attempt: int, *, tags: Sequence[str]) -> dict[str, Any]
         "name": mirror_name(config, key),
         "id": f"{key[:12]}-{attempt}",
         "tags": list(dict.fromkeys(str(tag)[:64] for tag in own if tag)),
-        "config": {**config, "row": row, "record_key": key, "cell": note.cell, **provenance(note)},
+        "config": {**config, "row": row, "record_key": key, "cell": note.cell, **provenance(note), **(labels or {})},
     }
 
 
@@ -130,6 +133,7 @@ class Live:
         tags: Further tags, such as the paper or the table the run belongs to.
         job_type: ``train``, or the name of the table that asked for the run.
         system: Whether W&B measures the machine meanwhile (processor, memory, GPU).
+        labels: What the table that asked for the run calls it, as entries of the config.
     """
 
     def __init__(
@@ -143,6 +147,7 @@ class Live:
         tags: Sequence[str] = (),
         job_type: str = "train",
         system: bool = False,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self._system = system
         self._mode, self._dir, self._before = mode, _folder(dir), note.wandb
@@ -150,7 +155,7 @@ class Live:
         self._ok = False
         self._attempt = 0 if mode == "disabled" else _next_attempt(note.key[:12], self._dir, note.wandb)
         about = {"project": project, "entity": entity, "job_type": job_type}
-        self._args = about | run_args(note, self._attempt, tags=tags)
+        self._args = about | run_args(note, self._attempt, tags=tags, labels=labels)
 
     @property
     def info(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Dashboards of Weights & Biases as code: a workspace and a report of a table, from its spec.
 
-The workspace charts the runs of the table as ``fgl-table push`` logs them, by method with bands over seeds; the report
+The workspace charts the runs of the table as ``fgl-table push`` logs them, by row with bands over seeds; the report
 stands the printed numbers beside ours and has the same charts for each column. Both are plain data, which are written
 as files, or saved at W&B where an entity is named.
 """
@@ -20,6 +20,7 @@ from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
+from fgl_repro.tables.labels import COLUMN, PLACED, ROW
 from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name
 from fgl_repro.tables.spec import TableSpec
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report
     from wandb_workspaces.workspaces import Workspace
 
-ROW = "row"
-"""Entry of a logged run's config by which runs of one row are grouped: method and variant."""
 SPREAD = ("lowest", "highest")
 """Of the accuracies of single clients, as the summary of a logged run has them."""
 
@@ -48,12 +47,12 @@ def _asked(spec: TableSpec) -> list[tuple[str, str]]:
     return list(dict.fromkeys((panel.probe, spec.metric_of(panel).entry) for panel in spec.panels))
 
 
-def _panels(spec: TableSpec, protocol: str) -> dict[str, list[Any]]:
-    """Make charts by the name of their section: means of a row's runs, with a band of one std."""
+def _panels(spec: TableSpec, protocol: str, group: str) -> dict[str, list[Any]]:
+    """Make charts by the name of their section: means of runs that are alike in ``group``, with a band of one std."""
     from wandb_workspaces.reports import v2
 
     tested = unchecked(None, protocol=protocol).protocol.selected_by == "test"
-    by_row: dict[str, Any] = {"groupby": v2.Config(ROW), "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
+    by_row: dict[str, Any] = {"groupby": v2.Config(group), "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
 
     def curve(metric: str) -> Any:
         return v2.LinePlot(title=metric, x="round", y=[metric], title_x="round", max_runs_to_show=100, **by_row)
@@ -94,7 +93,7 @@ def workspace(spec: TableSpec, protocol: str, entity: str, project: str) -> Work
     """Make the workspace of a table: a section for selected numbers, curves, clients and cost."""
     from wandb_workspaces import expr, workspaces
 
-    parts = _panels(spec, protocol)
+    parts = _panels(spec, protocol, PLACED)
     sections = [workspaces.Section(name=name, panels=own, is_open=name != "Cost") for name, own in parts.items()]
     return workspaces.Workspace(
         entity=entity,
@@ -103,7 +102,7 @@ def workspace(spec: TableSpec, protocol: str, entity: str, project: str) -> Work
         sections=sections,
         runset_settings=workspaces.RunsetSettings(
             filters=expr.And(expr.Metric("JobType") == spec.name, expr.Tags().isin([protocol])),
-            groupby=[expr.Config("dataset.name"), expr.Config("partitioner.clients"), expr.Config(ROW)],
+            groupby=[expr.Config(COLUMN), expr.Config(ROW)],
             pinned_columns=[f"summary:{probe}/best/{entry}" for probe, entry in _asked(spec)],
         ),
     )
@@ -131,7 +130,7 @@ def report(table: Grid, entity: str, project: str) -> Report:
             groupby=[f"config.{ROW}"],
         )
         runset._id = _digest(spec.name, runset.name)
-        panels = [panel for section in _panels(spec, table.protocol).values() for panel in section]
+        panels = [panel for section in _panels(spec, table.protocol, ROW).values() for panel in section]
         blocks.append(v2.PanelGrid(runsets=[runset], panels=_placed(panels)))
     title = f"{spec.full_title}, {table.protocol}"[:128]
     return v2.Report(
@@ -142,7 +141,7 @@ def report(table: Grid, entity: str, project: str) -> Report:
 def _filter(spec: TableSpec, protocol: str, dataset: str, clients: int) -> str:
     return (
         f"Metric('JobType') = '{spec.name}' and Tags() in ['{protocol}'] and "
-        f"Config('dataset.name') = '{dataset}' and Config('partitioner.clients') = {clients}"
+        f"Config('{COLUMN}') = '{place(dataset, clients)}'"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs import tracking
 from fgl_repro.runs.record import Note, Record, Selection
@@ -203,9 +204,18 @@ def test_nothing_is_printed(tmp_path: Path) -> None:
 def test_no_login_means_offline_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert tracking.push(RECORD, CURVES, mode="online", dir=tmp_path)["url"] is None
+            with tracking.Live(RECORD, mode="online", dir=tmp_path) as live:
+                live.finish(RECORD)
+            assert live.info["url"] is None
     assert len(_runs(tmp_path)) == 2
     assert ["offline" in message for message in _said(caplog)] == [True]
+
+
+def test_a_push_without_login_is_refused_and_leaves_no_copy(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"out of reach .*: wandb login first, or --mode offline\.$"):
+            tracking.push(RECORD, CURVES, mode="online", dir=tmp_path)
+    assert _runs(tmp_path) == []
 
 
 def test_what_could_not_be_sent_keeps_its_id_and_the_run_goes_on_offline_under_the_next(
@@ -222,11 +232,10 @@ def test_what_could_not_be_sent_keeps_its_id_and_the_run_goes_on_offline_under_t
         return real(**given)
 
     monkeypatch.setattr(wandb, "init", init)
-    assert not tracking.out_of_reach()
-    info = tracking.push(RECORD, CURVES, mode="online", dir=tmp_path)
+    with tracking.Live(RECORD, mode="online", dir=tmp_path) as live:
+        live.finish(RECORD)
     assert tried == [("online", "0123456789ab-0"), ("offline", "0123456789ab-1")]
-    assert info == {"attempt": 1, "id": "0123456789ab-1", "url": None}
-    assert tracking.out_of_reach()
+    assert live.info == {"attempt": 1, "id": "0123456789ab-1", "url": None}
 
 
 def test_failing_init_loses_no_run(

@@ -19,6 +19,9 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done, and whether all.
 
     A run that was logged before for this table, protocol, mode and project is left out, unless it ran anew since.
+
+    Raises:
+        UserError: W&B is to be logged to online, and cannot be reached.
     """
     import pandas
 
@@ -44,8 +47,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
         mirror = tracking.push(record, archive.curves(record.key), **told)
         if mirror["id"] != record.wandb["id"]:
             taken += 1
-            arrived = args.mode == "offline" or not tracking.out_of_reach()
-            mirror["purposes"] = purposes + [purpose] * (arrived and purpose not in purposes)
+            mirror["purposes"] = purposes + [purpose] * (purpose not in purposes)
             folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
     table = None
     if recorded:
@@ -57,8 +59,7 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
             **{axis: list(has) for axis, has in spec.axes.items()},
         }
         table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
-    way = "offline, for W&B was out of reach" if tracking.out_of_reach() else args.mode
-    logged = f"{taken} runs{' and the table' if table else ''} logged ({way})."
+    logged = f"{taken} runs{' and the table' if table else ''} logged ({args.mode})."
     if before:
         logged += f" {before} had been logged before: --again logs them once more."
     if foreign := sum(not archive.is_local(record.key) for record in recorded):

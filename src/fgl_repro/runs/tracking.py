@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from fgl_repro.core.errors import first_line
+from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.runs.names import mirror_name, row_of
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ def run_args(
     }
 
 
-def out_of_reach() -> bool:
-    """Tell whether W&B refused to be logged to online, or could not be reached, since this process began."""
-    return "online" in _refused
-
-
 def provenance(note: Note) -> dict[str, Any]:
     """Collect data, partition, world, versions and code of a run, as far as its note, or its record, knows them."""
     found = {name: getattr(note, name) for name in _PROVENANCE if hasattr(note, name)}
@@ -128,6 +123,7 @@ class Live:
     Args:
         note: With which the run begins, with ``wandb`` of an earlier attempt if there was one.
         mode: ``offline``, ``online`` or ``disabled``. ``online`` falls back to ``offline`` when W&B cannot be reached.
+        fall_back: Whether it does so; else a :class:`UserError` says it when the run is opened.
         entity: W&B user or team; default: the user's own.
         dir: Folder in which W&B makes its folder ``wandb``; default ``WANDB_DIR``, else the working directory.
         tags: Further tags, such as the paper or the table the run belongs to.
@@ -148,8 +144,9 @@ class Live:
         job_type: str = "train",
         system: bool = False,
         labels: Mapping[str, str] | None = None,
+        fall_back: bool = True,
     ) -> None:
-        self._system = system
+        self._system, self._fall_back = system, fall_back
         self._mode, self._dir, self._before = mode, _folder(dir), note.wandb
         self._run: Any = None
         self._ok = False
@@ -167,7 +164,7 @@ class Live:
 
     def __enter__(self) -> Self:
         if self._mode != "disabled":
-            self._run = _open(self._mode, self._args, self._dir, self._system)
+            self._run = _open(self._mode, self._args, self._dir, self._system, self._fall_back)
             self._try("describe the metrics", _by_round)
         return self
 
@@ -202,8 +199,11 @@ def push(record: Record, curves: Mapping[str, Sequence[Any]], **options: Any) ->
 
     Returns:
         ``{attempt, id, url}``, to be stored as the record's ``wandb``; unchanged from the record if nothing was logged.
+
+    Raises:
+        UserError: W&B is to be logged to online, and cannot be reached: every try would leave another copy here.
     """
-    with Live(record, **options) as live:
+    with Live(record, fall_back=False, **options) as live:
         for row in history(curves):
             live.log(int(row[STEP]), row)
         live.finish(record)
@@ -233,6 +233,9 @@ def push_table(
 
     Returns:
         Id of the W&B run, or None if nothing was logged.
+
+    Raises:
+        UserError: As of :func:`push`.
     """
     if mode == "disabled":
         return None
@@ -243,7 +246,7 @@ def push_table(
     run_id = f"{key}-{_next_attempt(key, folder)}"
     args: dict[str, Any] = {"project": project, "entity": entity, "group": group, "config": dict(config or {})}
     args |= {"job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
-    run = _open(mode, args, folder)
+    run = _open(mode, args, folder, fall_back=False)
     if run is None:
         return None
     try:
@@ -272,8 +275,11 @@ def _by_round(run: Any) -> None:
     run.define_metric("*", step_metric=STEP, summary="none")
 
 
-def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False) -> Any:
-    """Open a W&B run; offline if online is impossible; None, after a warning, if nothing works."""
+def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False, fall_back: bool = True) -> Any:
+    """Open a W&B run; None, after a warning, if nothing works.
+
+    Where online is impossible it is offline or, without ``fall_back``, a :class:`UserError`.
+    """
     _tell_mode(mode, os.environ.get("WANDB_MODE"))
     stem, _, attempt = str(args["id"]).rpartition("-")
     free = int(attempt)
@@ -290,6 +296,9 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
             own = {**args, "id": f"{stem}-{free}", "dir": str(folder)}
             return wandb.init(**own, reinit="create_new", settings=settings)
         except Exception as error:
+            if choice == "online" and not fall_back:
+                reason = first_line(error)
+                raise UserError(f"W&B is out of reach ({reason}): wandb login first, or --mode offline.") from error
             free += 1  # W&B keeps the id of a run that it could not send
             sentence = "W&B is off for this run (%s); its record is complete."
             if choice == "online":

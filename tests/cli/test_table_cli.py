@@ -68,6 +68,21 @@ def test_push_logs_runs_and_table_with_tags(
     assert "table-fedlog-1-fedgta" in {run.run.display_name for run in map(wandb_log.read, folders)}
 
 
+def test_a_second_push_logs_nothing_that_the_first_is_logging(
+    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
+    assert call(tmp_path, "run", *corner) == 0
+    store = RecordStore(tmp_path / "records")
+    capsys.readouterr()
+    with store.claim(next(iter(store.all())).key):
+        assert call(tmp_path, "push", *corner) == 1
+    assert "0 runs and the table logged (offline). 1 are being run or pushed" in capsys.readouterr().out
+    assert call(tmp_path, "push", *corner) == 0
+    assert "1 runs and the table logged (offline)" in capsys.readouterr().out
+
+
 def test_a_setting_that_no_yaml_could_say_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "fedlog/1", "--launcher", "slurm", "--slurm", "name=@x"]) == 2
     assert "argument --slurm: name=@x has a value that is no number and no plain word" in capsys.readouterr().err

@@ -37,18 +37,28 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
     purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
     names = labels.labels(spec, wanted.protocol, archive)
-    taken = before = 0
+    taken = before = busy = 0
     for record in watched(recorded):
-        purposes = record.wandb.get("purposes", []) if archive.is_local(record.key) else []
-        if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
-            before += 1
-            continue
         told = {"job_type": spec.name, "labels": names.get(record.key), **options}
-        mirror = tracking.push(record, archive.curves(record.key), **told)
-        if mirror["id"] != record.wandb["id"]:
-            taken += 1
-            mirror["purposes"] = purposes + [purpose] * (purpose not in purposes)
-            folders.store.save_mirror(record, mirror)  # of what is only published nothing is kept here
+        if not archive.is_local(record.key):  # of what is only published nothing is kept here
+            mirror = tracking.push(record, archive.curves(record.key), **told)
+            taken += mirror["id"] != record.wandb["id"]
+            continue
+        claim = folders.store.claim(record.key)
+        if claim is None:
+            busy += 1
+            continue
+        with claim:
+            now = folders.store.load(record.key) or record  # another push may have logged it meanwhile
+            purposes = now.wandb.get("purposes", [])
+            if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
+                before += 1
+                continue
+            mirror = tracking.push(now, folders.store.curves(record.key), **told)
+            if mirror["id"] != now.wandb["id"]:
+                taken += 1
+                mirror["purposes"] = purposes + [purpose] * (purpose not in purposes)
+                folders.store.save(now.changed(wandb=mirror))
     table = None
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
@@ -62,6 +72,8 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     logged = f"{taken} runs{' and the table' if table else ''} logged ({args.mode})."
     if before:
         logged += f" {before} had been logged before: --again logs them once more."
+    if busy:
+        return f"{logged} {busy} are being run or pushed by another process: push again when it is done.", False
     if foreign := sum(not archive.is_local(record.key) for record in recorded):
         logged += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
     if done := taken + before == len(recorded) and (table is not None or not recorded):

@@ -16,7 +16,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import NONE_STORED
 from fgl_repro.tables.load import load
-from support import helpers, wandb_log
+from support import helpers
 from support.commands import call
 
 
@@ -39,70 +39,9 @@ def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.Capture
     assert not list((tmp_path / "results").iterdir())
 
 
-def test_push_logs_runs_and_table_with_tags(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
-    assert call(tmp_path, "push", *corner) == 0
-    assert capsys.readouterr().out.startswith("0 runs logged")
-    assert call(tmp_path, "run", *corner) == 0
-    assert call(tmp_path, "push", *corner) == 0
-    assert "1 runs and the table logged (offline)" in capsys.readouterr().out
-    folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
-    seen = {run.run.job_type: run for run in map(wandb_log.read, folders)}
-    assert set(seen) == {"fedlog/1", "table"}
-    assert {"fedlog", "fedlog/1", "local", "cora"} <= set(seen["fedlog/1"].run.tags)
-    own = {name: seen["fedlog/1"].config[name] for name in ("row", "column", "cell_name")}
-    assert own == {"row": "local", "column": "Cora, 3 clients", "cell_name": "Cora, 3 clients: local"}
-    assert seen["table"].run.display_name == "table-fedlog-1"
-    assert set(seen["table"].run.tags) == {"fedlog", "fedlog/1"}
-    assert [artifact.name for artifact in seen["table"].artifacts if artifact.type == "table"] == ["table-fedlog-1"]
-    for again, told in (((), "0 runs and the table"), (("--again",), "1 runs and the table")):
-        assert call(tmp_path, "push", *corner, *again) == 0
-        assert capsys.readouterr().out.startswith(f"{told} logged (offline).")
-    assert call(tmp_path, "push", *corner, "--add", "fedgta", "--project", "mine") == 0
-    assert "1 runs and the table logged (offline).\n" in capsys.readouterr().out, "another project has none of them yet"
-    folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
-    assert "table-fedlog-1-fedgta" in {run.run.display_name for run in map(wandb_log.read, folders)}
-
-
-def test_a_second_push_logs_nothing_that_the_first_is_logging(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
-    assert call(tmp_path, "run", *corner) == 0
-    store = RecordStore(tmp_path / "records")
-    capsys.readouterr()
-    with store.claim(next(iter(store.all())).key):
-        assert call(tmp_path, "push", *corner) == 1
-    assert "0 runs and the table logged (offline). 1 are being run or pushed" in capsys.readouterr().out
-    assert call(tmp_path, "push", *corner) == 0
-    assert "1 runs and the table logged (offline)" in capsys.readouterr().out
-
-
 def test_a_setting_that_no_yaml_could_say_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "fedlog/1", "--launcher", "slurm", "--slurm", "name=@x"]) == 2
     assert "argument --slurm: name=@x has a value that is no number and no plain word" in capsys.readouterr().err
-
-
-def test_push_says_what_wandb_did_not_take(
-    tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import wandb
-
-    def refuse(**_: object) -> None:
-        raise wandb.errors.CommError("no service")
-
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setattr(wandb, "init", refuse)
-    corner = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
-    assert call(tmp_path, "run", *corner) == 0
-    capsys.readouterr()
-    assert call(tmp_path, "push", *corner) == 1
-    assert capsys.readouterr().out.startswith("0 runs logged (offline). W&B did not take all of 1 runs and the table")
 
 
 PART = ("--datasets", "cora", "--clients", "3", "--methods", "fedavg,fedlog-half", "--seeds", "0")

@@ -41,7 +41,7 @@ def test_what_ran_anew_has_been_logged_for_no_table(store: RecordStore, run: Con
     assert attempt(run, store, execute=FAKE) == "done"
     record = store.load(key_of(run))
     assert record is not None
-    store.save_mirror(record, {"attempt": 2, "id": "a-2", "url": None, "purposes": ["fedlog/1"]})
+    store.save(record.changed(wandb={"attempt": 2, "id": "a-2", "url": None, "purposes": ["fedlog/1"]}))
     assert attempt(override(run, {"runtime.force": True}), store, wandb_mode="disabled", execute=FAKE) == "done"
     anew = store.load(key_of(run))
     assert anew is not None

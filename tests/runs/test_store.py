@@ -118,23 +118,6 @@ def test_failed_is_not_finished(store: RecordStore) -> None:
     assert store.load_failed(record.key) is None
 
 
-def test_where_a_run_is_mirrored_is_told_of_that_run_alone(store: RecordStore) -> None:
-    """Runs are sent to W&B for hours, and may be done again meanwhile."""
-    first, second = some(2)
-    store.save_mirror(first, {"id": "a", "url": None})
-    assert not store.folder.exists(), "of what is only published nothing is kept"
-    store.save(first)
-    store.save_mirror(first, {"id": "a", "url": None})
-    assert store.load(first.key) == first.changed(wandb={"id": "a", "url": None})
-    store.save(newer := first.changed(written="2026-11-27T00:00:00+00:00"))
-    store.save_mirror(first, {"id": "b", "url": None})
-    assert store.load(first.key) == newer
-    store.save(second)
-    with store.claim(second.key):
-        store.save_mirror(second, {"id": "c", "url": None})
-    assert store.load(second.key) == second
-
-
 def test_a_record_that_says_failed_is_not_finished(store: RecordStore) -> None:
     record = some(1)[0].changed(status="failed")
     store.save(record)

@@ -134,16 +134,6 @@ class RecordStore:
         self.beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
-    def save_mirror(self, record: Record, mirror: Mapping[str, Any]) -> None:
-        """Write into a finished run where W&B has it, unless it is another run by now or about to be one."""
-        claim = self.claim(record.key) if self.path(record.key).exists() else None
-        if claim is None:
-            return
-        with claim:
-            now = self.load_if_whole(record.key)
-            if now is not None and now.written == record.written:
-                self.save(now.changed(wandb=mirror))
-
     def save_failed(self, note: Note) -> Path:
         """Note a run that failed, ran out of memory or diverged (its status), and why; returns the note's file."""
         path = self.beside(note.key, "failed.json")

@@ -193,8 +193,7 @@ def test_a_table_is_said_to_be_fitted_where_it_has_a_data_set_that_is(table: str
     assert not part.fitted
 
 
-def test_shares_are_given_apart_for_what_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "RANKED", 2)
+def test_shares_are_given_apart_for_what_was_looked_at() -> None:
     line = {
         "table": "1",
         "panel": "1",
@@ -214,7 +213,7 @@ def test_shares_are_given_apart_for_what_was_looked_at(monkeypatch: pytest.Monke
     lines[3] |= {"name": "Pooled", "counted": 0}  # another variant
     elsewhere = [line | {"clients": 5, "counted": 0} for line in lines[:3]]  # what is printed once for all clients
     lines[0] |= {"best_half": "2.9", "best_points": "-2.8"}
-    found = compare.shares(lines)
+    found = compare.shares(lines, ranked=2)
     assert list(found.values())[:5] == [3, 1, 0, 1, 1]
     assert found["closely"] == 1
     for half, points in (("3.1", "-2.8"), ("2.7", "-2.8"), ("2.7", "2.8")):  # too wide, or the number is outside
@@ -223,14 +222,14 @@ def test_shares_are_given_apart_for_what_was_looked_at(monkeypatch: pytest.Monke
     assert (found["all"], found["looked at"], found["not looked at"]) == ("1 of 2", "1 of 1", "0 of 1")
     assert found["tau"] == "+0.33"
     elsewhere[0]["best_mean"] = "0.95"
-    again = compare.shares(lines + elsewhere)
+    again = compare.shares(lines + elsewhere, ranked=2)
     assert again["cells"] == 3
     assert again["tau"] == "+0.67"  # the median of a third and one
     assert (found["old rule"], found["tau"]) == ("3 of 3", "+0.33")
     assert len(found) == len(compare.HEADS)
 
 
-def test_tau_is_the_median_over_columns_each_of_one_number_of_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tau_is_the_median_over_columns_each_of_one_number_of_clients() -> None:
     """Both columns of Cora are in the printed order, though not together; that of CiteSeer is not."""
     line = {"table": "1", "panel": "1", "counted": 1, "fitted": 0, "printed_selection": "best"}
     line |= {"best_old_rule": "differs", "best_verdict": "differs"}
@@ -242,8 +241,7 @@ def test_tau_is_the_median_over_columns_each_of_one_number_of_clients(monkeypatc
         for name, (theirs, ours) in zip(("Local", "FedAvg"), pairs, strict=True)
     ]
     assert compare.shares(lines)["tau"] == "", "of two methods it is one or minus one"
-    monkeypatch.setattr(compare, "RANKED", 2)
-    assert compare.shares(lines)["tau"] == "+1.00"
+    assert compare.shares(lines, ranked=2)["tau"] == "+1.00"
 
 
 @pytest.mark.parametrize(

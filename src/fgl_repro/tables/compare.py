@@ -32,7 +32,7 @@ from fgl_repro.tables.verdict import (
 HEADS = ("cells", *VERDICTS, "reproduced of told", "closely", "looked at", "not looked at", "old rule", "tau")
 
 RANKED = 5
-"""Methods that a column must have for its tau to count: of two, tau is 1 or -1."""
+"""Methods that a column must have for its tau to count on a scoreboard: of two, tau is 1 or -1."""
 
 CellVerdicts = Mapping[Cell, tuple[Evidence, str]]
 """Evidence and verdict of cells."""
@@ -66,14 +66,14 @@ def speaking(results: Mapping[Cell, Result]) -> set[Cell]:
     return set(first.values())
 
 
-def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+def shares(lines: Sequence[Mapping[str, Any]], ranked: int = RANKED) -> dict[str, object]:
     """Tell how printed numbers fare, from lines of comparisons (``rows``, or ``compare_*.csv``) at the printed round.
 
     Of those that count: cells by verdict; the share reproduced of those that can say something; how many of these lie
     in their own interval, and that is no wider than POINTS; the share apart for data sets that were looked at when
-    settings were chosen and for others; agreement by the old rule. And median tau of the columns that have at least
-    ``RANKED`` methods, each over the first row that ran of every method, also where its one printed number counted
-    elsewhere.
+    settings were chosen and for others; agreement by the old rule. And median tau of the columns that have at least so
+    many methods as are to be ``ranked``, each over the first row that ran of every method, also where its one printed
+    number counted elsewhere.
     """
     once = [line for line in lines if int(line["counted"]) and line["paper_mean"]]
     at = {id(line): line[f"{line['printed_selection']}_verdict"] for line in once}
@@ -93,7 +93,7 @@ def shares(lines: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         column = tuple(str(line.get(name)) for name in ("protocol", "table", "figure", "panel", "dataset", "clients"))
         means = float(line["paper_mean"]), float(line[f"{line['printed_selection']}_mean"])
         columns.setdefault(column, {}).setdefault(line["name"], means)
-    many = [list(pairs.values()) for pairs in columns.values() if len(pairs) >= RANKED]
+    many = [list(pairs.values()) for pairs in columns.values() if len(pairs) >= ranked]
     taus = [found for pairs in many if (found := tau(pairs)) is not None]
     return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
 

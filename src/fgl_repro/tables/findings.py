@@ -177,7 +177,7 @@ class _Lookup:
 
     def tau(self, filters: Words) -> str:
         """Tell tau at the printed round, over methods that both sides have, as the scoreboard has it."""
-        if not (found := compare.shares(self.matching(self.published.cells, filters))["tau"]):
+        if not (found := compare.shares(self.matching(self.published.cells, filters), ranked=2)["tau"]):
             raise ValueError("no column that matches has two methods")
         return str(found)
 

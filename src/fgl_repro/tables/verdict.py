@@ -95,7 +95,7 @@ def verdicts(cells: Sequence[Evidence], counted: Sequence[bool] | None = None) -
 
     Args:
         counted: Which of them set the limit of p-values, bool ``[len(cells)]``, where several face one printed number;
-            None: all do.
+            all do where nothing is given.
     """
     known = [(cell.p, counted is None or counted[i]) for i, cell in enumerate(cells) if not cell.silent]
     asked = [p for p, counts in known if p is not None and counts]

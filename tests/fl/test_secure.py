@@ -123,7 +123,7 @@ def test_numbers_are_rounded_and_leave_room_for_a_sum() -> None:
     unit = 2.0**-secure.FRACTION
     assert secure.fixed(np.array([0.75, -0.75, 3.0]) * unit, 3).view(np.int64).tolist() == [1, -1, 3]
     secure.fixed(np.array([4e8]), 5)
-    with pytest.raises(UserError, match="one that is larger"):
+    with pytest.raises(DivergenceError, match="larger or no number"):
         secure.fixed(np.array([5e8]), 5)
 
 
@@ -171,15 +171,10 @@ def test_the_next_vector_has_another_mask_and_a_peer_cannot_unmask_a_third_one(v
 
 @needs_package
 def test_what_cannot_be_masked_is_refused(vectors: torch.Tensor) -> None:
-    for wrong, refused, said in (
-        (float("nan"), DivergenceError, "no finite number"),
-        (float("inf"), DivergenceError, "no finite number"),
-        (2.0**31, UserError, "one that is larger"),
-    ):
+    for wrong in (float("nan"), float("inf"), 2.0**31):
         vectors[2, 7] = wrong
-        with pytest.raises(refused, match=said) as caught:
+        with pytest.raises(DivergenceError, match="larger or no number"):
             secure.Session(5).upload(vectors)
-        assert caught.type is refused
     with pytest.raises(UserError, match=r"raise partitioner\.clients"):
         secure.Session(2)
 

@@ -174,7 +174,7 @@ class Session:
         Raises:
             UserError: Fewer are left than it takes to put a key together, or than hide each other in a sum; or a client
                 drops out that has sent a vector before.
-            DivergenceError: A value is no finite number.
+            DivergenceError: A value is too large, or no finite number.
         """
         rows = vectors.detach().cpu().double().numpy()
         count, new = len(self.parties), dropped - self.out
@@ -233,18 +233,14 @@ def fixed(values: np.ndarray, clients: int) -> np.ndarray:
     """Turn float64 ``values`` into fixed point mod 2^64, uint64.
 
     Raises:
-        UserError: The sum of so many clients could be too large.
-        DivergenceError: A value is no finite number.
+        DivergenceError: The sum of so many clients could be too large, as of weights that diverge, or a value is no
+            finite number.
     """
-    if not np.isfinite(values).all():
-        raise DivergenceError(
-            "a value that clients send is no finite number: lower protocol.lr, or scale the features."
-        )
     most = 2.0 ** (63 - FRACTION) / clients
     if not (np.abs(values) < most).all():
-        raise UserError(
-            f"method.secure=true sums values below {most:.3g}, and there is one that is larger: scale the features, or "
-            "lower protocol.lr."
+        raise DivergenceError(
+            f"method.secure=true sums values below {most:.3g}, and there is one that is larger or no number: lower "
+            "protocol.lr, or scale the features."
         )
     return np.rint(values * 2.0**FRACTION).astype(np.int64).view(np.uint64)
 

@@ -206,8 +206,8 @@ def markdown(table: Grid) -> str:
         "word says why there is no evidence. The table is tested as a whole: what is not rejected may still lie "
         "outside of its own interval. "
         f"Old rule: `agrees` within {100 * TOLERANCE:.0f} {unit} or {POOLED_STDS:.0f} pooled std. Printed numbers in "
-        "brackets are taken for misprints: shown, never counted. What missing seeds would take stands behind their "
-        "number. Runs: `table_*.csv`.",
+        "brackets are taken for misprints: shown, never counted. Behind a number of seeds that lacks some stands how "
+        "long these would take to run. Runs: `table_*.csv`.",
         *filter(None, (errors(table), rebuilds(spec.datasets))),
         *fitted(table),
         *fine_tuned(table),

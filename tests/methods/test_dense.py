@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +42,14 @@ def made(world: World, name: str, **overrides: Any) -> Any:
     rng = torch_rng("teachers", 0)
     state.teachers = {name: torch.randn(value.shape, generator=rng) for name, value in clients.params.items()}
     return state
+
+
+def descended(optimiser: torch.optim.Optimizer, loss: Callable[[], torch.Tensor], steps: int) -> None:
+    """Take steps as torch has them."""
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss().sum().backward()
+        optimiser.step()
 
 
 def test_divergence_is_that_of_softened_answers() -> None:
@@ -160,10 +169,7 @@ def test_generator_and_noise_learn_by_adam_with_a_beta_of_their_own(world: World
     noise = twin.noise().requires_grad_()
     twin.lowest, twin.kept = torch.tensor(torch.inf), torch.zeros(16, twin.model.num_features)
     adam = torch.optim.Adam([*twin.generator.values(), noise], lr=0.01, betas=(0.3, 0.999))
-    for _ in range(4):
-        adam.zero_grad()
-        twin.generator_loss(noise).sum().backward()
-        adam.step()
+    descended(adam, lambda: twin.generator_loss(noise), 4)
     for name, value in twin.generator.items():
         torch.testing.assert_close(server.generator[name], value, rtol=1e-4, atol=1e-5)
 
@@ -229,10 +235,7 @@ def test_a_student_steps_as_torch_has_it(optimiser: str, world: World) -> None:
     plain: torch.optim.Optimizer = torch.optim.Adam(weights, lr=0.02, weight_decay=0.1)
     if optimiser == "sgd":
         plain = torch.optim.SGD(weights, lr=0.02, momentum=0.9, weight_decay=0.1)
-    for _ in range(3):
-        plain.zero_grad()
-        twin.student_loss(lesson).sum().backward()
-        plain.step()
+    descended(plain, lambda: twin.student_loss(lesson), 3)
     for name, value in twin.student.items():
         torch.testing.assert_close(server.student[name], value, rtol=1e-4, atol=1e-5)
 

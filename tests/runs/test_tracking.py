@@ -212,10 +212,13 @@ def test_no_login_means_offline_with_one_warning(tmp_path: Path, caplog: pytest.
 
 
 def test_a_push_without_login_is_refused_and_leaves_no_copy(tmp_path: Path) -> None:
-    for _ in range(2):
+    """Also where a live run of this process has gone on offline before."""
+    for copies in (0, 1):
         with pytest.raises(UserError, match=r"out of reach .*: wandb login first, or --mode offline\.$"):
             tracking.push(RECORD, CURVES, mode="online", dir=tmp_path)
-    assert _runs(tmp_path) == []
+        assert len(_runs(tmp_path)) == copies
+        with tracking.Live(RECORD, mode="online", dir=tmp_path) as live:
+            live.finish(RECORD)
 
 
 def test_what_could_not_be_sent_keeps_its_id_and_the_run_goes_on_offline_under_the_next(

@@ -283,8 +283,8 @@ def _open(mode: str, args: Mapping[str, Any], folder: Path, system: bool = False
     _tell_mode(mode, os.environ.get("WANDB_MODE"))
     stem, _, attempt = str(args["id"]).rpartition("-")
     free = int(attempt)
-    for choice in dict.fromkeys([mode, "offline"]):
-        if choice in _refused:
+    for choice in dict.fromkeys([mode, "offline"] if fall_back else [mode]):
+        if choice in _refused and fall_back:
             continue
         try:
             import wandb

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scikit_posthocs import posthoc_nemenyi_friedman
-from scipy.stats import friedmanchisquare
+from scipy.stats import friedmanchisquare, studentized_range
 
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact
@@ -59,9 +58,9 @@ def test_permuted_columns_are_friedmans_test_where_that_is_exact() -> None:
     ("columns", "methods", "too_few"), [(2, 12, True), (3, 12, False), (2, 3, True), (9, 3, False)]
 )
 def test_few_columns_can_tell_nobody_apart(columns: int, methods: int, too_few: bool) -> None:
-    """Not even methods that are first and last everywhere, of which Nemenyi's test gives the p-value."""
-    same = pd.DataFrame([np.arange(methods) / methods] * columns)
-    assert ranks.too_few(columns, methods) == (posthoc_nemenyi_friedman(same)[0][methods - 1] >= LEVEL) == too_few
+    """Not where the critical difference (Demšar, section 3.2.2) is wider than from the first rank to the last."""
+    critical = studentized_range.ppf(1 - LEVEL, methods, np.inf) * (methods * (methods + 1) / (12 * columns)) ** 0.5
+    assert ranks.too_few(columns, methods) == (critical >= methods - 1) == too_few
 
 
 def test_splits_do_not_make_columns_of_which_there_are_more() -> None:

@@ -9,7 +9,6 @@ are no independent draws, so that the tests are too sure rather than too timid.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -130,10 +129,10 @@ def friedman(ranks: np.ndarray) -> float:
 
 def too_few(columns: int, methods: int) -> bool:
     """Tell whether Nemenyi's test could not tell a method that is always first from one that is always last."""
-    from scipy.stats import studentized_range
+    from scikit_posthocs import posthoc_nemenyi_friedman
 
-    widest = (methods - 1) / math.sqrt(methods * (methods + 1) / (6 * columns))
-    return bool(studentized_range.sf(widest * math.sqrt(2), methods, np.inf) >= LEVEL)
+    alike = pd.DataFrame([np.arange(methods)] * columns)
+    return bool(posthoc_nemenyi_friedman(alike).iloc[0, -1] >= LEVEL)
 
 
 def printed_ranks(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, float]:

@@ -85,7 +85,7 @@ def test_no_two_series_look_alike() -> None:
     assert len({charts.style(number)[:2] for number in range(40)}) == 40, "where there are no lines"
 
 
-def test_a_single_seed_has_no_band_and_no_bar_in_the_legend() -> None:
+def test_a_single_seed_has_no_band_and_no_bar() -> None:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
@@ -100,6 +100,9 @@ def test_a_single_seed_has_no_band_and_no_bar_in_the_legend() -> None:
         (handle,), (label,) = right.get_legend_handles_labels()
         assert label == "FedAvg"
         assert isinstance(handle, ErrorbarContainer) is has_std
+        if has_std:
+            ends = [y for path in handle.lines[2][0].get_paths() for y in path.vertices[:, 1]]
+            assert ends == pytest.approx([49, 51, 60, 60, nan, nan], nan_ok=True)
 
 
 def test_drawn_points_are_those_of_the_csv(store: RecordStore, tmp_path: Path) -> None:

@@ -52,13 +52,13 @@ def test_a_line_breaks_where_nothing_ran_and_its_band_too():
 
 def test_error_bars_keep_their_two_ends():
     def draw(figure: Figure):
-        drawings.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5)], 0, "Local")
+        drawings.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5), (2, 7.0, None)], 0, "Local")
 
     (dots,), _ = traces(draw)
     assert dots["mode"] == "markers"
     assert dots["name"] == "Local"
-    assert dots["error_y"]["array"] == pytest.approx([2.0, 0.5])
-    assert dots["error_y"]["arrayminus"] == pytest.approx([1.0, 0.5])  # bars end at 0
+    assert dots["error_y"]["array"] == [2.0, 0.5, None], "a single seed has none"
+    assert dots["error_y"]["arrayminus"] == [1.0, 0.5, None], "bars end at 0"
     assert "error_x" not in dots
 
 

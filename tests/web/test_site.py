@@ -231,10 +231,11 @@ def test_a_link_of_a_finding_shows_its_cells_alone(look):
     assert "Show all" in page.inner_text(".fgl-note")
 
 
-def test_a_figure_is_drawn_and_its_picture_stands_beside(look):
+def test_a_figure_is_drawn_once_and_its_picture_is_a_file_to_take_away(look):
     page = look(f"{FIGURE}.html")
     assert page.locator(".fgl-chart .main-svg").count() > 0
-    assert page.locator("img[src$='figure_6.png']").count() == 1
+    assert page.locator("img[src$='figure_6.png']").count() == 0
+    assert page.locator("a[href$='figure_6.png']").count() == 1
 
 
 def test_runs_are_found_by_their_keys(look, site):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fgl_repro.cli import Parser, completion, exit_status, publish, request, site, sources, to_wandb
+from fgl_repro.cli import Parser, completion, exit_status, publish, request, screen, site, sources, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
@@ -203,7 +203,8 @@ def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
         whole = artifact.make(wanted.spec, wanted.protocol, archive)
         written = artifact.write(whole, args.out / whole.folder)
         if len(requests) == 1:
-            print(whole.screen if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive).screen)
+            made = whole if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive)
+            screen.write(made.screen)
         else:
             print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
     files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
@@ -232,7 +233,7 @@ def _show(args: argparse.Namespace) -> int:
         sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
         print(printing.csv_text(made.content.rows), end="")
         return 0
-    print(made.screen)
+    screen.write(made.screen)
     print(f"\n{sources.of_requests([wanted], archive)}")
     return 0
 
@@ -246,7 +247,7 @@ def _test(args: argparse.Namespace) -> int:
         sources.warn_of_graphs([(found.spec, found.protocol)], archive)
         print(paired.csv_of(found), end="")
         return 0
-    print(f"{paired.page(found)}\n\n{sources.numbers_rest_on([(found.spec, found.protocol)], archive)}")
+    screen.write(f"{paired.page(found)}\n\n{sources.numbers_rest_on([(found.spec, found.protocol)], archive)}")
     return 0
 
 
@@ -301,7 +302,7 @@ def _compare(args: argparse.Namespace) -> int:
         if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
             cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")
             text = "\n\n".join([text, "".join(cells[1:])])
-        print("\n" * bool(number) + text.rstrip())
+        screen.write("\n" * bool(number) + text.rstrip())
         print(f"\n{where_written}")
     print(sources.of_requests(requests, archive))
     sources.warn(requests, archive)
@@ -356,7 +357,7 @@ def _list(args: argparse.Namespace) -> int:
     if rows and args.csv:
         print(printing.csv_text([dict(zip(heads, row, strict=True)) for row in rows]), end="")
     elif rows:
-        print(printing.grid_text(heads, rows, numbers_from=3))
+        screen.write(printing.grid_text(heads, rows, numbers_from=3))
     for error in refused:
         print(f"fgl-table: {sentence(error)}", file=sys.stderr)
     return 2 if refused else 0

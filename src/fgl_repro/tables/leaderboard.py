@@ -181,7 +181,7 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     for number_of, row in enumerate(spec.rows):
         aside = 0.7 * ((number_of + 0.5) / len(spec.rows) - 0.5)
         found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.drawn]
-        points = [(x + aside, kind.scale * s.mean, kind.scale * (s.std or 0.0)) for x, s in enumerate(found) if s]
+        points = [(x + aside, kind.scale * s.mean, kind.scale * _bar(s.std)) for x, s in enumerate(found) if s]
         if points:
             color, mark = _style(table, row)
             x, mean, std = (list(values) for values in zip(*points, strict=True))
@@ -191,11 +191,16 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     charts.tidy(chart, "", ylabel, f"{panel.name}  {panel.title}", whole=False)
 
 
+def _bar(std: float | None) -> float:
+    """Give the length of an error bar; NaN draws none, where one of length 0 would look like certainty."""
+    return math.nan if std is None else std
+
+
 def _ranks(chart: Axes, table: Grid, panel: Panel) -> None:
     found, by_label = averages(table, panel), {row.label: row for row in table.spec.rows}
     for y, (label, line) in enumerate(found.iterrows()):
         color, mark = _style(table, by_label[str(label)])
-        chart.errorbar(line["rank"], y, xerr=_known(line["std"]) or 0.0, fmt=mark, color=color, capsize=2.5)
+        chart.errorbar(line["rank"], y, xerr=line["std"], fmt=mark, color=color, capsize=2.5)
     chart.set_yticks(range(len(found)), [str(label) for label in found.index], fontsize=7.5)
     chart.invert_yaxis()
     charts.tidy(chart, "rank, mean and std over columns", "", whole=False)

@@ -7,6 +7,7 @@ the entries of ``conf/table``, as are those of :mod:`fgl_repro.tables.entries`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -139,8 +140,9 @@ class TableSpec(Entries):
 
     @property
     def heading(self) -> str:
-        """``Table 9`` or ``Figure 9``."""
-        return f"{self.sort.capitalize()} {self.table}"
+        """``Table 9``, ``Table D2``, ``Figure 9``; ``Figure ranks (ours)`` where the paper has none of that number."""
+        ours = "" if re.match(r"[A-Z]?\d", self.table) else " (ours)"
+        return f"{self.sort.capitalize()} {self.table}{ours}"
 
     @property
     def full_title(self) -> str:

@@ -142,7 +142,8 @@ def _errorbar(container: ErrorbarContainer) -> Trace:
     for axis, found in zip(
         (["x"] if container.has_xerr else []) + (["y"] if container.has_yerr else []), bars, strict=True
     ):
-        ends = np.array([segment[:, "xy".index(axis)] for segment in found.get_segments()])
+        # a bar that is not drawn has ends that are no numbers, which get_segments() would leave out
+        ends = np.array([np.asarray(path.vertices)[:, "xy".index(axis)] for path in found.get_paths()])
         middle = x if axis == "x" else y
         if len(ends) == len(middle):
             spread = {"array": _numbers(ends.max(1) - middle), "arrayminus": _numbers(middle - ends.min(1))}
@@ -330,7 +331,7 @@ def scoreboard(shares: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
             }
         )
     layout = {
-        **{"barmode": "stack", "height": 60 + 34 * len(names), "margin": {"l": 10, "r": 10, "t": 5, "b": 45}},
+        **{"barmode": "stack", "height": 60 + 34 * len(names), "margin": {"l": 10, "r": 20, "t": 5, "b": 45}},
         "xaxis": {"title": {"text": "printed numbers, %"}, "range": [0, 100]},
         "yaxis": {"ticksuffix": " "},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},

@@ -21,6 +21,11 @@ from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import charts, grids, scripts
 from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources, titled
 
+ABOUT = (
+    "Methods of federated graph learning from five papers, run by one program; each number that the papers print is "
+    "compared with what our runs give. Click a paper to see its findings, a number of a table to see its cells."
+)
+
 
 def add(site: Site, sources: Sources, watched: Watched) -> None:
     """Write all of them, and their places in the navigation."""
@@ -42,11 +47,11 @@ def add(site: Site, sources: Sources, watched: Watched) -> None:
 
 
 def _front(site: Site, sources: Sources) -> None:
-    """Write the scoreboard, whose bars stand above its table."""
+    """Write the scoreboard, whose bars stand above its table, below what all this is."""
     path = sources.results / "README.md"
     text = mirrored(path.read_text(encoding="utf-8")) if path.exists() else "# Results\n\nNothing is published yet."
     title, _, rest = text.partition("\n\n")
-    front = f'{BARE}{title}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
+    front = f'{BARE}{title}\n\n{ABOUT}\n\n<div class="fgl-chart" data-script="scoreboard"></div>\n\n{rest}'
     site.nav.append({"Scoreboard": site.page("index.md", front)})
     shares = {
         f"{papers()[paper]}, {protocol}": compare.shares([line for own in tables.values() for line in own])
@@ -157,13 +162,14 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
     if is_grid:
         scripts.write(site.docs, f"{place}/{stem}", grids.data(spec, folder, sources.runs))
         blocks = [*filter(None, head), f'<div class="fgl-grid" data-script="{place}/{stem}"></div>', *_static(beside)]
+        blocks += ["## As a picture", chart] if chart else []
         for method in dict.fromkeys(row.method for row in spec.rows):
             site.rows_of.setdefault(method, {})[f"../{place}/{stem}.md"] = f"{spec.full_title}, `{protocol}`"
     else:
         page = folder / f"{stem}.md"
         text = mirrored(page.read_text(encoding="utf-8")) if page.exists() else "\n\n".join(filter(None, head))
         title, _, rest = text.partition("\n\n")
-        blocks, chart = [title, chart, rest], ""
+        blocks = [title, chart, rest]
     blocks += [_files(site.docs / place, spec, chart)]
     front = titled(WIDE, f"{spec.display}, {spec.heading} ({protocol})")
     return site.page(f"{place}/{stem}.md", front + "\n\n".join(filter(None, blocks)) + "\n")
@@ -180,16 +186,17 @@ def _static(comparison: Path) -> list[str]:
 
 
 def _files(folder: Path, spec: TableSpec, chart: str) -> str:
-    """Show the picture, with ``chart`` if it does not stand above, and the numbers to take away."""
+    """Name the files to take away, and show the picture where no ``chart`` is; without scripts it is shown anyway."""
     blocks = []
     if (folder / f"{spec.stem}.png").exists():
-        blocks += ["## As a picture", chart, f"![{html.escape(spec.heading)}]({spec.stem}.png){{ loading=lazy }}"]
+        picture = f'<img src="{spec.stem}.png" alt="{html.escape(spec.heading)}" loading="lazy">'
+        blocks = [f"<noscript>{picture}</noscript>" if chart else picture]
     names = [
         path.name
         for path in sorted(folder.iterdir())
         if path.stem.removesuffix("_wide") in (spec.stem, f"compare_{spec.table}")
     ]
-    named = [f"[`{name}`]({name})" for name in names if name.endswith((".csv", ".svg"))]
+    named = [f"[`{name}`]({name})" for name in names if name.endswith((".csv", ".png", ".svg"))]
     return "\n\n".join([*blocks, f"Files: {', '.join(named)}." if named else ""])
 
 

@@ -79,7 +79,7 @@ def dots(chart: Axes, points: Sequence[Point], number: int, label: str) -> None:
 def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: float = -math.inf) -> None:
     """Draw means with error bars of one std, ending at ``floor``; without a point nothing, nor a word in the legend.
 
-    Where no point has a std, the mark in the legend has no bar either.
+    A point without a std has no bar, and where none has one, the mark in the legend has none either.
     """
     if known := _known(points):
         color, mark, _ = style(number)
@@ -87,8 +87,8 @@ def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: 
         if all(std is None for _, _, std in known):
             chart.plot(x, mean, ls="none", marker=mark, ms=6, color=color, label=label)
             return
-        above = [std or 0.0 for _, _, std in known]
-        bars = [[min(m - floor, s) for m, s in zip(mean, above, strict=True)], above]
+        above = [math.nan if std is None else std for _, _, std in known]
+        bars = [[min(s, m - floor) for m, s in zip(mean, above, strict=True)], above]
         chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fgl_repro.core.files import host
 from fgl_repro.runs import claims
 from fgl_repro.runs.store import RecordStore
 from support.helpers import dead_pid
@@ -33,7 +34,7 @@ def test_claim_is_exclusive_and_released(store: RecordStore) -> None:
 
 def write_claim(path: Path, **said: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "birth": None} | said))
+    path.write_text(json.dumps({"pid": os.getpid(), "host": host(), "birth": None} | said))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,25 @@ def test_stale_claims(tmp_path: Path, said: dict, age: float, stale: bool) -> No
         assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
+def test_a_container_of_the_same_name_is_another_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes have numbers of their own: one that is not seen here may live there."""
+    monkeypatch.setattr(os, "readlink", lambda path: "pid:[4026531836]")
+    path = tmp_path / "x.claim"
+    write_claim(path, pid=dead_pid())
+    assert claims.is_stale(path)
+    monkeypatch.setattr(os, "readlink", lambda path: "pid:[4026532222]")
+    assert not claims.is_stale(path)
+
+
+def test_a_system_without_spaces_of_process_numbers_has_the_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> str:
+        raise FileNotFoundError(errno.ENOENT, "none", path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    monkeypatch.setattr(socket, "gethostname", lambda: "node-1.here")
+    assert host() == "node_1_here"
+
+
 GARBAGE = {
     "no JSON": b"{half",
     "not UTF-8": b"\xff\xfe\x00",
@@ -74,7 +94,7 @@ GARBAGE = {
 def test_a_claim_that_names_no_process_counts_for_a_minute(store: RecordStore, content: bytes) -> None:
     store.folder.mkdir(parents=True)
     path = store.beside("a" * 64, "claim")
-    path.write_bytes(content.replace(b"HOST", json.dumps(socket.gethostname()).encode()))
+    path.write_bytes(content.replace(b"HOST", json.dumps(host()).encode()))
     assert store.claim("a" * 64) is None
     assert store.check() == []
     os.utime(path, (time.time() - 90,) * 2)

@@ -75,12 +75,19 @@ def set_aside(path: Path) -> Path:
 
 def this_process() -> str:
     """Return number and host of this process, for the name of what it may need for longer than ``AT_REST``."""
-    return f"{os.getpid()}_{_host()}"
+    return f"{os.getpid()}_{host()}"
 
 
-def _host() -> str:
-    """Name this host in letters, digits and underscores."""
-    return re.sub(r"\W", "_", socket.gethostname())
+def host() -> str:
+    """Name where a process number means what it means here, in letters, digits and underscores.
+
+    It is the host with, where the system tells, its space of process numbers: two containers may have one name, and
+    each has processes that the other one does not see.
+    """
+    space = ""
+    with suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    return re.sub(r"\W+", "_", f"{socket.gethostname()} {space}").strip("_")
 
 
 def remove_leftovers(folder: Path, pattern: str) -> None:
@@ -93,8 +100,8 @@ def remove_leftovers(folder: Path, pattern: str) -> None:
         processes = re.findall(r"(?<=[.-])(\d+)(?:_(\w+))?(?=[.-])", path.name)
         with suppress(OSError):
             age = time.time() - path.lstat().st_mtime
-            number, host = processes[-1] if processes else ("", "")
-            ended = bool(number) and host in ("", _host()) and not alive(int(number))
+            number, where = processes[-1] if processes else ("", "")
+            ended = bool(number) and where in ("", host()) and not alive(int(number))
             if age > FORGOTTEN or (age > AT_REST and ended):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import threading
 import time
 from contextlib import suppress
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fgl_repro.core.files import alive, birth, set_aside
+from fgl_repro.core.files import alive, birth, host, set_aside
 
 HEARTBEAT = 60.0
 STALE_AFTER = 15 * HEARTBEAT  # seconds without a sign of life from another host
@@ -33,7 +32,7 @@ class Claim:
         """Give the claim up; one that somebody else has taken over is left alone."""
         found = _holder(self.path)
         with suppress(OSError):
-            if found is not None and (found.host, found.pid) == (socket.gethostname(), self.pid):
+            if found is not None and (found.host, found.pid) == (host(), self.pid):
                 self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Claim:
@@ -70,7 +69,8 @@ def _holder(path: Path) -> _Holder | None:
 def is_stale(path: Path) -> bool:
     """Tell whether the holder is gone.
 
-    It is then dead on this host, silent for a quarter of an hour on another, or was never named.
+    It is then dead on this host, silent for a quarter of an hour on another (or in another container), or was never
+    named.
     """
     try:
         age = abs(_now(path.parent) - path.lstat().st_mtime)  # a future time is a clock that was set back
@@ -79,7 +79,7 @@ def is_stale(path: Path) -> bool:
     found = _holder(path)
     if found is None:
         return os.path.lexists(path) and age > BLANK_AFTER  # be it a link to nothing
-    return not alive(found.pid, found.birth) if found.host == socket.gethostname() else age > STALE_AFTER
+    return not alive(found.pid, found.birth) if found.host == host() else age > STALE_AFTER
 
 
 def is_garbage(path: Path) -> bool:
@@ -103,7 +103,7 @@ def take(path: Path) -> Claim | None:
         OSError: The folder cannot be written.
     """
     pid = os.getpid()
-    text = json.dumps({"pid": pid, "host": socket.gethostname(), "birth": birth(pid)}).encode()
+    text = json.dumps({"pid": pid, "host": host(), "birth": birth(pid)}).encode()
     for _ in range(2):
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)

@@ -119,6 +119,19 @@ def test_summary_holds_the_selected_numbers_and_nothing_else(tmp_path: Path) -> 
     }
 
 
+def test_what_test_rows_select_is_called_test_and_what_a_rebuild_gave_a_rebuild(tmp_path: Path) -> None:
+    protocol = {**CONFIG["protocol"], "selected_by": "test"}
+    config = {**CONFIG, "protocol": protocol, "dataset": {**CONFIG["dataset"], "name": "cmnist_color"}}
+    curves = CURVES | {"validation/0": [0.25, None, 0.875]}
+    tracking.push(RECORD.changed(config=config), curves, dir=tmp_path)
+    (seen,) = _runs(tmp_path)
+    assert seen.history[2] == {"round": 2, "loss": 0.5, "test": 0.875, "test/0": 0.875}
+    assert (seen.summary["selection/test_best"], seen.summary["selection/test_last"]) == (0.875, 0.5)
+    assert seen.summary["seen_graph/best/accuracy"] == 0.8125
+    assert not [name for name in [*seen.summary, *seen.history[0]] if "validation" in name]
+    assert list(seen.run.tags) == ["fedpub", "fedpub-paper", "cmnist_color", "rebuild", "closed_set"]
+
+
 def test_live_run_and_later_push_leave_the_same_trace(tmp_path: Path) -> None:
     with tracking.Live(START, dir=tmp_path / "live") as live:
         for round_, loss, validation in zip(*CURVES.values(), strict=True):

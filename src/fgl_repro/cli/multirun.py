@@ -19,6 +19,8 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE
+from fgl_repro.core.errors import UserError
+from fgl_repro.fl.protocol import Protocol
 
 
 class Progress(Callback):
@@ -30,7 +32,7 @@ class Progress(Callback):
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Begin the bar; there is none unless stderr is a terminal. A sweep that cannot be is refused."""
         hydra = config.hydra
-        sweeper, launcher = (str(hydra[part]["_target_"]).rpartition(".")[2] for part in ("sweeper", "launcher"))
+        sweeper, launcher = target(hydra.sweeper), target(hydra.launcher)
         if sweeper != "BasicSweeper":
             return
         fixed = [f"{name}={values}" for name, values in (hydra.sweeper.get("params") or {}).items()]
@@ -59,6 +61,27 @@ class Progress(Callback):
         """Leave the terminal clean."""
         if self._bar is not None:
             self._bar.close()
+
+
+def target(part: Any) -> str:
+    """Name the class of Hydra's sweeper or launcher."""
+    return str(part["_target_"]).rpartition(".")[2]
+
+
+def check_objective(sweeper: str, protocol: Protocol) -> None:
+    """Refuse to let a sweeper choose settings by what test rows say.
+
+    Args:
+        sweeper: Its class; Hydra's own does every job and chooses none.
+
+    Raises:
+        UserError: The protocol has test rows choose the round, so that there is nothing else to optimise.
+    """
+    if sweeper != "BasicSweeper" and protocol.selected_by == "test":
+        raise UserError(
+            f"protocol={protocol.name} chooses rounds by test rows, and {sweeper} would choose settings by them: take "
+            "a protocol that holds rows back, as protocol=fedvn_heldout does."
+        )
 
 
 def jobs(overrides: list[str], loader: ConfigLoader | None = None) -> int:

@@ -23,6 +23,7 @@ from yaml import YAMLError
 
 from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings
 from fgl_repro.cli.explain import explain
+from fgl_repro.cli.multirun import check_objective, target
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
 from fgl_repro.core.errors import UserError
@@ -94,6 +95,8 @@ def _hydra_main(cfg: DictConfig) -> float:
     try:
         config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
+        if multirun:
+            check_objective(target(hydra_config.sweeper), config.protocol)
         live = not multirun or config.logger.live_in_sweeps
         _found.append(job(config, live, slot, hydra_config.overrides.task))
         return tuning.validation_accuracy(_found[-1])
@@ -109,8 +112,7 @@ def _hydra_main(cfg: DictConfig) -> float:
 
 def _plain_sweep(hydra_config: HydraConf) -> bool:
     """Tell whether jobs run one after the other in this process and nobody reads what they return."""
-    parts = (hydra_config.sweeper, hydra_config.launcher)
-    return all(str(part["_target_"]).rpartition(".")[2] in ("BasicSweeper", "BasicLauncher") for part in parts)
+    return target(hydra_config.sweeper) == "BasicSweeper" and target(hydra_config.launcher) == "BasicLauncher"
 
 
 def _complain(sentence: str) -> None:

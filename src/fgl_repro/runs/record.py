@@ -76,6 +76,11 @@ class Note(Strict):
     error: str | None = None
     wandb: dict[str, Any] = field(default_factory=lambda: {"attempt": 0, "id": None, "url": None})
 
+    @property
+    def tested(self) -> bool:
+        """Whether test rows select its round, as some protocols ask."""
+        return bool(self.config["protocol"].get("selected_by") == "test")
+
     @classmethod
     def from_json(cls, content: object) -> Self:
         """Read the note or record that ``as_json`` wrote.
@@ -192,11 +197,6 @@ class Record(Note):
     def on_gpu(self) -> bool:
         """Whether it was made on a GPU, which has random numbers, seconds and megabytes of its own."""
         return self.device != "cpu"
-
-    @property
-    def tested(self) -> bool:
-        """Whether test rows selected its round, as some protocols ask."""
-        return bool(self.config["protocol"].get("selected_by") == "test")
 
     @property
     def fine_tuned(self) -> bool:

@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fgl_repro.core.errors import UserError, first_line
+from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs.names import mirror_name, row_of
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def run_args(
     config = note.config
     row, key = row_of(config), note.key
     method, dataset, world = config["method"]["name"], config["dataset"]["name"], config["setting"]["world"]
-    own = [*tags, method, row, dataset, world]
+    own = [*tags, method, row, dataset, *(["rebuild"] if rebuilt(dataset) else []), world]
     return {
         "group": note.cell[:12],
         "name": mirror_name(config, key),
@@ -89,7 +91,7 @@ def flat_numbers(record: Record) -> dict[str, float | int | str]:
 
     Accuracies are fractions, ``bytes/...`` bytes per client over all rounds, ``seconds/...`` wall seconds. Of the
     vector over clients there are the ends and the std, as ``seen_graph/best/client_lowest``; the rest stays in the
-    record. Missing values (a probe without rows) are left out.
+    record. Missing values (a probe without rows) are left out. What test rows selected is called ``test``.
     """
     content = record.as_json()
     parts = {name: content[name] for name in ("selection", "bytes", "seconds", "peak_memory_mb")}
@@ -98,7 +100,14 @@ def flat_numbers(record: Record) -> dict[str, float | int | str]:
         for at, found in rounds.items():
             numbers |= {f"{probe}/{at}/client_{word}": value for word, value in _spread(found.clients).items()}
     total = sum(number for name, number in numbers.items() if name.startswith("bytes/"))
-    return {"status": record.status, **numbers, "bytes/total": total}
+    return {"status": record.status, **_called_test(numbers, record), "bytes/total": total}
+
+
+def _called_test(numbers: Mapping[str, Any], note: Note) -> dict[str, Any]:
+    """Call what selects the round by its name: where test rows do it, ``validation`` becomes ``test``."""
+    if not note.tested:
+        return dict(numbers)
+    return {re.sub(r"^(selection/)?validation", r"\1test", name): value for name, value in numbers.items()}
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, float]:
@@ -147,7 +156,7 @@ class Live:
         fall_back: bool = True,
     ) -> None:
         self._system, self._fall_back = system, fall_back
-        self._mode, self._dir, self._before = mode, _folder(dir), note.wandb
+        self._mode, self._dir, self._before, self._note = mode, _folder(dir), note.wandb, note
         self._run: Any = None
         self._ok = False
         self._attempt = 0 if mode == "disabled" else _next_attempt(note.key[:12], self._dir, note.wandb)
@@ -170,7 +179,7 @@ class Live:
 
     def log(self, round: int, values: Mapping[str, Any]) -> None:
         """Log the finite ones among ``values`` for communication round ``round``."""
-        self._try("log a round", lambda run: run.log(_flat({**values, STEP: round})))
+        self._try("log a round", lambda run: run.log(_called_test(_flat({**values, STEP: round}), self._note)))
 
     def finish(self, record: Record) -> None:
         """Write what only the end of a run knows: provenance and the selected numbers."""

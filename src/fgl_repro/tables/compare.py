@@ -14,7 +14,7 @@ from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns,
 from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.reference import Reference
-from fgl_repro.tables.results import ROUND_NAMES, Grid, Result, Stat, row_gap
+from fgl_repro.tables.results import ROUND_NAMES, Grid, Result, Stat, chosen_on, row_gap
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import (
     DIFFERS,
@@ -110,7 +110,8 @@ def head(table: Grid, cell: Cell) -> dict[str, Any]:
     spec, row = table.spec, cell.row
     where = {"paper": spec.paper, spec.sort: spec.table, "panel": cell.panel.name, "protocol": table.protocol}
     column = {"dataset": cell.dataset, "clients": cell.clients}
-    return {**where, **column, "method": row.method, "name": row.name, "variant": row.variant}
+    who = {"method": row.method, "name": row.name, "variant": row.variant}
+    return {**where, **column, **who, **chosen_on(spec, table.protocol, cell.dataset)}
 
 
 def rows(table: Grid) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from fgl_repro.tables.entries import ACCURACY, Cell, Panel, Row, place
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.printing import csv_text, decimal, grid_text
 from fgl_repro.tables.request import Request
-from fgl_repro.tables.results import printed_round_name
+from fgl_repro.tables.results import chosen_on, printed_round_name
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL, differing
 
@@ -158,6 +158,7 @@ def csv_of(found: PairedComparison) -> str:
         row |= {"protocol": found.protocol, "dataset": cell.dataset, "clients": cell.clients}
         metric = spec.metric_name(cell.panel)
         row |= {"row": found.row.id, "against": cell.row.id, "metric": metric}
+        row |= chosen_on(spec, found.protocol, cell.dataset)
         row["unit"] = metric if spec.metric_of(cell.panel).error else "fraction"
         mean, std, seeds, p = (None, None, 0, None) if line.gap is None else astuple(line.gap)
         row |= {"gap": decimal(mean, 6), "std": decimal(std, 6), "n_seeds": seeds}

@@ -10,12 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fgl_repro.config import science
 from fgl_repro.core.errors import UserError
+from fgl_repro.data.catalog import rebuilt
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.runs.record import DIVERGED, SELECTION_OF, Record, on_cpus
@@ -145,6 +146,11 @@ def printed_round_name(spec: TableSpec, protocol: str) -> str:
 def round_name(selection: str, tested: bool) -> str:
     """Tell one of the two rounds in words; a dagger marks what was chosen by looking at test rows."""
     return "best test round †" if tested and selection == "best" else ROUND_NAMES[selection]
+
+
+def chosen_on(spec: TableSpec, protocol: str, dataset: str) -> dict[str, Any]:
+    """Fill the columns of a CSV that say what its numbers may not be taken for without being told."""
+    return {"chosen_on": rules(spec, protocol).selected_by, "rebuild": int(bool(rebuilt(dataset)))}
 
 
 def stat(values: Sequence[float | None], ddof: int) -> Stat | None:

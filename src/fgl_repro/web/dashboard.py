@@ -51,7 +51,8 @@ def _panels(spec: TableSpec, protocol: str, group: str) -> dict[str, list[Any]]:
     """Make charts by the name of their section: means of runs that are alike in ``group``, with a band of one std."""
     from wandb_workspaces.reports import v2
 
-    tested = unchecked(None, protocol=protocol).protocol.selected_by == "test"
+    chooser = unchecked(None, protocol=protocol).protocol.selected_by  # what the curve of the choosing rows is called
+    tested = chooser == "test"
     by_row: dict[str, Any] = {"groupby": v2.Config(group), "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
 
     def curve(metric: str) -> Any:
@@ -69,7 +70,7 @@ def _panels(spec: TableSpec, protocol: str, group: str) -> dict[str, list[Any]]:
             for p, entry in asked
             for at in ROUND_NAMES
         ],
-        "Curves": [curve(name) for name in ("validation", "loss", *names)],
+        "Curves": [curve(name) for name in (chooser, "loss", *names)],
         "Clients": [bar(f"{p}: {word} client", f"{p}/best/client_{word}") for p in names for word in SPREAD],
         "Cost": [
             bar("bytes of a client", "bytes/total"),
@@ -77,7 +78,7 @@ def _panels(spec: TableSpec, protocol: str, group: str) -> dict[str, list[Any]]:
             bar("MB of memory, Python and torch included", "peak_memory_mb"),
         ],
     }
-    each = v2.LinePlot(title="validation, client by client", x="round", metric_regex="^validation/[0-9]+$")
+    each = v2.LinePlot(title=f"{chooser}, client by client", x="round", metric_regex=f"^{chooser}/[0-9]+$")
     sections["Clients"].append(each)
     for name, panels in sections.items():
         for panel in panels:

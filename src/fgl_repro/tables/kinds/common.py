@@ -99,6 +99,7 @@ def data_head(spec: TableSpec, protocol: str, dataset: str) -> dict[str, Any]:
 def head(spec: TableSpec, protocol: str, cell: Cell) -> dict[str, Any]:
     """Fill the first columns of a CSV line about a cell."""
     row = {"method": cell.row.method, "name": cell.row.name, "variant": cell.row.variant}
+    row |= results.chosen_on(spec, protocol, cell.dataset)
     return {**data_head(spec, protocol, cell.dataset), "clients": cell.clients, **row}
 
 

@@ -23,7 +23,7 @@ from fgl_repro.fl.optim import StackedAdam
 from fgl_repro.fl.stage import Stage
 from fgl_repro.fl.steps import Step
 from fgl_repro.nn.models.model import Params
-from fgl_repro.nn.ragged import ClientStreams
+from fgl_repro.nn.ragged import ClientStreams, client_sums
 
 
 class LinkTuning(Stage[Step]):
@@ -68,7 +68,7 @@ class LinkTuning(Stage[Step]):
         others = self.first + (drawn * self.sizes).long().minimum(self.sizes - 1)
         z = self.outputs(self.params, self.dropout)
         every = F.softplus(-link_logits(z, self.links)) + F.softplus(link_logits(z, others))
-        return every.new_zeros(self.clients.count).index_add(0, self.owner, every) / (2 * self.counts)
+        return client_sums(every, self.owner, self.clients.count) / (2 * self.counts)
 
     def scores(self, trained: Params) -> Tensor:
         """Measure areas under the ROC curve over the pairs for validation ``[K]``; one half where there are none."""

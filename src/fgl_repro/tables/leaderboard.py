@@ -179,9 +179,9 @@ def _style(table: Grid, row: Row) -> tuple[str, str]:
 def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     spec, kind = table.spec, table.spec.metric_of(panel)
     for number_of, row in enumerate(spec.rows):
-        aside = 0.7 * ((number_of + 0.5) / len(spec.rows) - 0.5)
+        shift = charts.aside(number_of, len(spec.rows), 0.7)
         found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.drawn]
-        points = [(x + aside, kind.scale * s.mean, kind.scale * _bar(s.std)) for x, s in enumerate(found) if s]
+        points = [(x + shift, kind.scale * s.mean, kind.scale * _bar(s.std)) for x, s in enumerate(found) if s]
         if points:
             color, mark = _style(table, row)
             x, mean, std = (list(values) for values in zip(*points, strict=True))

@@ -28,6 +28,7 @@ DASHES = (
     *((0, (2, 2)), (0, (9, 2, 2, 2)), (0, (6, 1, 1, 1, 1, 1))),
 )
 
+SHARED = 0.6  # part of the distance between two x that series of marks share
 CLOSE = 40.0  # points; where all accuracies lie closer together, axes show their part alone
 
 Point = tuple[float, float, float | None]
@@ -47,6 +48,11 @@ def style(number: int) -> tuple[str, str, object]:
 def no_point(x: float) -> Point:
     """Make a point at which nothing ran, so that a line breaks there."""
     return x, math.nan, None
+
+
+def aside(number: int, series: int, share: float) -> float:
+    """Tell how far left or right of its x the nth series stands, where all share a part of the way from x to x + 1."""
+    return share * ((number + 0.5) / series - 0.5)
 
 
 def _known(points: Sequence[Point]) -> list[Point]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 TELLS_ERRORS = True
 
-SPREAD = 0.6  # of the distance between two probes, shared by the variants
-
 Series = tuple[str, list[tuple[Panel, Row]]]
 """A label, and what stands at x = 0, 1, ..."""
 
@@ -38,7 +36,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         accuracy.long_rows(table),
         body(table),
         *results.tally(table),
-        draw=lambda figure: draw(figure, table, charts.dots, series, across, spread=SPREAD),
+        draw=lambda figure: draw(figure, table, charts.dots, series, across, spread=charts.SHARED),
     )
 
 
@@ -80,7 +78,7 @@ def draw(
     kind = table.spec.metric_of(series[0][1][0][0])
     named = {table.spec.metric_of(panel).title for _, line in series for panel, _ in line}
     for at, (number, (_, line)) in product(places, enumerate(series)):
-        shift = spread * ((number + 0.5) / len(series) - 0.5)
+        shift = charts.aside(number, len(series), spread)
         for x, which in enumerate(line):
             found = table.results[Cell(*which, *at)].at(table.selection)
             told = None if found is None else common.scaled(found, kind)

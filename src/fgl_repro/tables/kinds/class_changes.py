@@ -15,7 +15,6 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import Cell, Row
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.kinds.bars import SPREAD
 from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.kinds.one_client import ClassCounts, counted
 from fgl_repro.tables.printed_pairs import PrintedPair
@@ -88,7 +87,7 @@ def draw(figure: Figure, found: Changes) -> None:
     figure.set_size_inches(7.2, 4.2)
     chart = figure.subplots()
     for number, (row, changes) in enumerate(found.items()):
-        shift = SPREAD * ((number + 0.5) / len(found) - 0.5)
+        shift = charts.aside(number, len(found), charts.SHARED)
         points = [(x + shift, own.mean, own.std) for x, own in enumerate(changes) if own is not None]
         charts.spans(chart, points, number, row.label)
     chart.axhline(0, color="0.6", lw=0.8)

@@ -91,7 +91,7 @@ def draw(figure: Figure, found: dict[str, Shares]) -> None:
     line = figure.subplots(1, max(len(found), 1), squeeze=False, sharey=True)[0]
     for chart, (title, shares) in zip(line, found.items(), strict=False):
         for number, (name, values) in enumerate(shares.items()):
-            shift = 0.6 * ((number + 0.5) / len(shares) - 0.5)
+            shift = charts.aside(number, len(shares), charts.SHARED)
             charts.dots(chart, [(c + shift, 100 * share, None) for c, share in enumerate(values)], number, name)
         charts.tidy(chart, "class", "share of nodes (%)" if chart is line[0] else "", title)
         chart.set_xticks(range(len(next(iter(shares.values()), []))))

@@ -11,7 +11,7 @@ import numpy as np
 from fgl_repro.data.catalog import NAMES, facts, rebuilds
 from fgl_repro.tables import reference
 from fgl_repro.tables.agreement import COUNTED, POOLED_STDS, TOLERANCE, columns, difference, tallies, tau
-from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place, spelled
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel, brief_place, place, spelled
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.reference import Reference
 from fgl_repro.tables.results import ROUND_NAMES, Grid, Result, Stat, chosen_on, row_gap
@@ -267,7 +267,7 @@ def differences(table: Grid) -> str:
     spec, body = table.spec, []
     for (name, pair), at, panel in product(spec.differences.items(), spec.places, spec.panels):
         gaps = [signed(row_gap(table, pair, panel, *at, which)) for which in ("paper", "best", "last")]
-        body.append([name, f"{spelled(at[0])} {at[1]}", panel.title, *gaps])
+        body.append([name, brief_place(*at), panel.title, *gaps])
     ours = [f"ours, {selection}{table.dagger(selection)}" for selection in ROUND_NAMES]
     return grid_text(["difference", "column", "panel", "paper", *ours], body, numbers_from=3)
 
@@ -301,7 +301,7 @@ def _cell_grid(table: Grid, panel: Panel, found: Mapping[str, CellVerdicts]) -> 
     body = []
     for cell in (cell for cell in table.results if cell.panel == panel):
         result = table.results[cell]
-        line = [f"{spelled(cell.dataset)} {cell.clients}", cell.row.label, paper_number(reference.of(cell), form)]
+        line = [brief_place(cell.dataset, cell.clients), cell.row.label, paper_number(reference.of(cell), form)]
         for selection in ROUND_NAMES:
             line += [number(result.at(selection), form), *_beside(table, cell, selection, found[selection][cell])]
         seeds = ", ".join(filter(None, (str(result.best.n if result.best else 0), result.lost)))

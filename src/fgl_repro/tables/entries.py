@@ -56,6 +56,11 @@ def place(dataset: str, clients: int) -> str:
     return f"{spelled(dataset)}, {clients} clients"
 
 
+def brief_place(dataset: str, clients: int) -> str:
+    """Name a column in fewer words, where a head says what they are: ``Cora 3``."""
+    return f"{spelled(dataset)} {clients}"
+
+
 class Entries:
     """What a yaml says; it may say nothing else."""
 

@@ -11,7 +11,7 @@ from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import compare, leaderboard, results
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
+from fgl_repro.tables.entries import Cell, Panel, Row, brief_place, place
 from fgl_repro.tables.figures import gaps
 from fgl_repro.tables.printing import cell_text, columns_of, csv_text, grid_text, signed
 from fgl_repro.tables.results import Grid, row_gap
@@ -88,7 +88,7 @@ def wide_text(table: Grid) -> str:
     It has both selections, the printed first.
     """
     spec, rows = table.spec, []
-    columns = [f"{spelled(dataset)} {clients}" for dataset, clients in spec.places]
+    columns = [brief_place(*at) for at in spec.places]
     for selection in _both(table):
         if spec.columns == "panels":
             heads = ["column", *(panel.title for panel in spec.panels)]

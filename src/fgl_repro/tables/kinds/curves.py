@@ -16,7 +16,7 @@ from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.record import Record, on_cpus
 from fgl_repro.runs.store import RunSource
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.entries import Cell, Panel, place, spelled
+from fgl_repro.tables.entries import Cell, Panel, brief_place, place
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import stat_text
@@ -94,7 +94,7 @@ def _body(spec: TableSpec, found: dict[Cell, Curve]) -> str:
         top = max(range(len(means)), key=lambda at: kind.merit(means[at]), default=0)
         shown = [common.scaled(line.points[at], kind) if means else None for at in (0, top, -1)]
         first, highest, last = (stat_text(value, 4 if kind.error else 2, len(spec.seeds)) for value in shown)
-        where = f"{spelled(cell.dataset)} {cell.clients}"
+        where = brief_place(cell.dataset, cell.clients)
         body.append([cell.panel.title, where, cell.row.label, first, highest, top + 1 if means else "", last])
     kind = quantity(spec, spec.panels[0])
     best, what = ("lowest", kind.title.capitalize()) if kind.error else ("highest", "Accuracy in percent")
@@ -111,7 +111,7 @@ def _seconds(spec: TableSpec, protocol: str, source: RunSource) -> str:
         found = common.stat([record.seconds["train"] for record in on_cpus(records)])
         rounds = spec.config(cell, protocol, spec.seeds[0]).protocol.rounds
         each = None if found is None else 1000 * found.mean / rounds
-        where = f"{spelled(cell.dataset)} {cell.clients}"
+        where = brief_place(cell.dataset, cell.clients)
         body.append([where, cell.row.label, stat_text(found, 1, len(spec.seeds)), decimal(each, 0)])
     heads = ["column", "method", "seconds of training", "ms a round"]
     note = "Run time; that of older records includes the accuracies of every round."

@@ -56,7 +56,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     parts = [grid_text(heads, body, numbers_from=3), *known]
     if bare:
         parts.append(f"{bare} runs do not tell of embeddings: `fgl-table run {spec.name} --fresh` does them again.")
-    done = sum(row["n_seeds"] >= seeds for row in rows)
+    done = common.count_done(rows, seeds)
     return Content(rows, "\n\n".join(parts), done, len(rows), draw=lambda figure: draw(figure, found))
 
 

@@ -67,7 +67,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         lines.append(line)
     body = grid_text(["", *(f"class {label}" for label in range(facts(dataset).classes))], lines)
     caption = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
-    done = sum(row["n_seeds"] >= wanted for row in rows)
+    done = common.count_done(rows, wanted)
     content = Content(rows, f"{caption}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
     return printed_pairs.compared(content, pairs)
 

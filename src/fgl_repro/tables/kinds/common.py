@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,7 +75,12 @@ def filled(
         rows += [row for _, lines in found for row in lines]
         parts.append(f"### {title}\n\n{grid_text(heads, [words for words, _ in found])}")
     body = "\n\n".join([*parts, *without_curves(spec, bare)])
-    return Content(rows, body, sum(row["n_seeds"] >= seeds for row in rows), len(rows))
+    return Content(rows, body, count_done(rows, seeds), len(rows))
+
+
+def count_done(rows: Iterable[Mapping[str, Any]], seeds: int) -> int:
+    """Count the lines of a CSV whose numbers are of at least so many seeds."""
+    return sum(row["n_seeds"] >= seeds for row in rows)
 
 
 def without_curves(spec: TableSpec, runs: int) -> list[str]:

@@ -65,7 +65,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             lines.append([row.label, *(stat_text(own, 2, wanted) for own in found)])
         heads = ["method", *(place(*at) for at in spec.places)]
         grids.append(f"### {quantity.capitalize()}\n\n{grid_text(heads, lines)}")
-    done = sum(row["n_seeds"] >= wanted for row in rows)
+    done = common.count_done(rows, wanted)
     return Content(rows, "\n\n".join(grids), done, len(rows), draw=lambda figure: draw(figure, spec, drawn))
 
 

@@ -91,7 +91,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         claimed = {"wanted": len(spec.seeds), "claim": claim(spec, line, quantities[quantity])}
         rows.append(common.head(spec, protocol, cell) | about | fitted | claimed)
     grids = [_grid(spec, quantity, metric, letters, grown) for quantity, metric in quantities.items()]
-    done = sum(row["n_seeds"] >= len(spec.seeds) for row in rows)
+    done = common.count_done(rows, len(spec.seeds))
     return Content(
         rows,
         "\n\n".join(grids),

@@ -145,13 +145,18 @@ _WORLDS: dict[str, World | None] = {}
 
 def world_of(config: Config) -> World | None:
     """Return what clients of ``config`` would train on; None where the graph cannot be had."""
-    dataset, drawn = config.dataset, config.split
-    axes = {part.axis: part.identity() for part in (dataset, config.partitioner, config.setting)}
-    key = digest(axes | {"split": [*drawn.ratios, drawn.seed, drawn.source], "cache": config.paths.cache})
+    key = digest(_division(config) | {"dataset": config.dataset.identity(), "cache": config.paths.cache})
     if key not in _WORLDS:
         graph = graph_for(config)
-        _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, drawn)
+        _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, config.split)
     return _WORLDS[key]
+
+
+def _division(config: Config) -> dict[str, Any]:
+    """Return what decides, beside the graph, who holds which nodes and in which role, as plain JSON types."""
+    drawn = config.split
+    axes = {part.axis: part.identity() for part in (config.partitioner, config.setting)}
+    return axes | {"split": [*drawn.ratios, drawn.seed, drawn.source]}
 
 
 def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T:
@@ -162,9 +167,7 @@ def kept(config: Config, graph: Graph, what: str, compute: Callable[[], T]) -> T
         what: Which number it is; with the partition, setting and split of ``config`` it says what is computed.
         compute: Finds it, in plain JSON types.
     """
-    drawn = config.split
-    asked: dict[str, Any] = {part.axis: part.identity() for part in (config.partitioner, config.setting)}
-    asked |= {"split": [*drawn.ratios, drawn.seed, drawn.source], "what": what, "graph": graph.fingerprint}
+    asked = _division(config) | {"what": what, "graph": graph.fingerprint}
     return remembered(Path(config.paths.cache), asked, version_of_code(), compute)
 
 

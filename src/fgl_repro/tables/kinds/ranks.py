@@ -149,21 +149,26 @@ def printed_ranks(spec: TableSpec, panel: Panel, found: Ranks) -> dict[str, floa
 
 def _line(spec: TableSpec, protocol: str, panel: Panel, row: Row, found: Ranks | None) -> dict[str, Any]:
     """Write a row's line of the CSV; its p-value is that of being as good as the paper's own method."""
-    there = found is not None and row.label in found.mean
+    label, ranks = row.label, found if found is not None and row.label in found.mean else None
     out: dict[str, Any] = {"paper": spec.paper, spec.sort: spec.table, "panel": panel.name, "protocol": protocol}
-    out |= {"method": row.method, "name": row.name, "variant": row.variant, "label": row.label}
-    out |= {"rank": decimal(float(found.mean[row.label]) if there and found else None, 3)}
-    out |= {"std": decimal(float(found.std[row.label]) if there and found else None, 3)}
-    out |= {"n_seeds": found.splits if there and found else 0, "wanted": len(spec.seeds)}
-    out |= {"columns": len(found.columns) if there and found else 0}
-    own = next((r.label for r in spec.rows if r.name == spec.proposed and found and r.label in found.mean), "")
-    p = float(found.nemenyi[own][row.label]) if there and found and own not in ("", row.label) else None
-    return out | {"p_as_proposed": decimal(p, 4)}
+    out |= {"method": row.method, "name": row.name, "variant": row.variant, "label": label}
+    blank = {"rank": "", "std": "", "n_seeds": 0, "wanted": len(spec.seeds), "columns": 0, "p_as_proposed": ""}
+    if ranks is None:
+        return out | blank
+    own = _proposed(spec, ranks)
+    p = float(ranks.nemenyi[own][label]) if own not in ("", label) else None
+    out |= blank | {"rank": f"{ranks.mean[label]:.3f}", "std": f"{ranks.std[label]:.3f}", "n_seeds": ranks.splits}
+    return out | {"columns": len(ranks.columns), "p_as_proposed": decimal(p, 4)}
+
+
+def _proposed(spec: TableSpec, found: Ranks) -> str:
+    """Name the row of the paper's own method, the first of several; empty where it is not ranked."""
+    return next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
 
 
 def _sentence(spec: TableSpec, found: Ranks) -> str:
     alike = "cannot be told apart" if found.friedman >= LEVEL else "differ"
-    own = next((row.label for row in spec.rows if row.name == spec.proposed and row.label in found.mean), "")
+    own = _proposed(spec, found)
     p = f"p = {found.friedman:.2g}" if found.friedman >= 1e-4 else "p < 0.0001"
     text = f"{len(found.columns)} columns, {found.splits} splits; methods {alike} (Friedman, {p})."
     if not own:

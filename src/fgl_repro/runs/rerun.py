@@ -14,6 +14,7 @@ from fgl_repro.core.files import cache_folder
 from fgl_repro.core.lazy import torch
 from fgl_repro.runs.attempt import EXECUTE
 from fgl_repro.runs.formats import with_present_names
+from fgl_repro.runs.provenance import edited
 from fgl_repro.runs.record import SELECTIONS, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.sweep import run_all
@@ -103,8 +104,7 @@ def rerun(record: Record, *, execute: str = EXECUTE) -> RerunComparison:
     lines = [line for part in RESULT for line in differences(before[part], now[part], part)]
     alike = not record.on_gpu and same_cpu(record.versions.get("cpu", ""), again.versions["cpu"])
     bound = 0.0 if alike else OTHER_CPU
-    text = again.versions["options"]
-    return RerunComparison(lines, largest_gap(record, again), bound, record.versions.get("options", text) != text)
+    return RerunComparison(lines, largest_gap(record, again), bound, edited(record, config))
 
 
 def same_cpu(recorded: str, here: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
+from fgl_repro.config import Config
 from fgl_repro.core.errors import sentence
 from fgl_repro.runs.attempt import Ending, attempt
 from fgl_repro.runs.store import RecordStore
@@ -29,7 +30,7 @@ class Job:
 
     key: str
     identity: dict[str, Any]
-    config: Any
+    config: Config
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,17 @@ class Round:
 
 
 def serve(pipe: Connection, folder: str, execute: str, parent: int, slot: int) -> None:
-    """Answer jobs from ``pipe`` until it says None or closes, or this process's GPU fails."""
+    """Answer jobs from ``pipe`` until it closes, or this process's GPU fails."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep decides what to stop
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     store = RecordStore(folder)
     try:
-        while (job := pipe.recv()) is not None:
-            pipe.send(found := answer(job, store, execute, slot, pipe.send))
-            if found.leaving:
-                return
-    except (EOFError, OSError):  # the sweep is gone
+        leaving = False
+        while not leaving:
+            found = answer(pipe.recv(), store, execute, slot, pipe.send)
+            pipe.send(found)
+            leaving = found.leaving
+    except (EOFError, OSError):  # the sweep has closed it, or is gone
         return
 
 

@@ -204,8 +204,10 @@ def test_hash_uses_two_bytes_above_256_parts() -> None:
         (
             "louvian",
             2,
-            r"partitioner louvian does not exist \(did you mean louvain\?\): "
-            r"choose from [a-z_, ]*metis, overlap, published, random\.",
+            (
+                r"partitioner louvian does not exist \(did you mean louvain\?\): "
+                r"choose from [a-z_, ]*metis, overlap, published, random\."
+            ),
         ),
         ("random", 0, r"partitioner\.clients=0 is out of range: give at least 1\."),
         ("overlap", 3, r"overlap makes 5 clients of each part and cannot make 3: choose a multiple of 5"),

@@ -280,8 +280,10 @@ def test_ties_remove_the_lowest_label_and_isolates_go_first() -> None:
     [
         (
             {"setting": "close_set"},
-            r"setting close_set does not exist \(did you mean closed_set\?\): "
-            r"choose from closed_set, global_graph, imbalance, links, open_set, plain\.",
+            (
+                r"setting close_set does not exist \(did you mean closed_set\?\): "
+                r"choose from closed_set, global_graph, imbalance, links, open_set, plain\."
+            ),
         ),
         ({"setting": "common"}, r"setting common does not exist"),
         (

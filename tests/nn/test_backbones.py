@@ -119,7 +119,7 @@ def gradients(names: Names) -> Params:
     out = {}
     for name, targets in names.items():
         parts = [target.grad for target in targets]
-        out[name] = torch.cat([part.T if name[0] == "W" else part.flatten() for part in parts])  # type: ignore
+        out[name] = torch.cat([part.T if name[0] == "W" else part.flatten() for part in parts])  # type: ignore[union-attr]
     return out
 
 

@@ -17,7 +17,7 @@ def test_kept_until_world_data_or_code_are_others(
     config, calls = build({"paths.cache": str(tmp_path)}, dataset="cora", clients=3), []
 
     def ask(config: object = config, what: str = "cut") -> dict[str, float]:
-        return common.kept(config, toy_graph, what, lambda: calls.append(what) or {"cut": 0.1})  # type: ignore
+        return common.kept(config, toy_graph, what, lambda: calls.append(what) or {"cut": 0.1})  # type: ignore[func-returns-value]
 
     assert [ask(), ask()] == [{"cut": 0.1}] * 2
     assert calls == ["cut"]

@@ -38,7 +38,8 @@ def copied(params: Params, grad: bool = False) -> Params:
 
 def drift(params: Params, anchor: Params) -> Tensor:
     """Measure the squared distance of the stacked tensors from those of ``anchor``, over all its names, ``[K]``."""
-    total: Tensor = sum(((params[name] - anchor[name]) ** 2).flatten(1).sum(1) for name in anchor)  # type: ignore
+    gaps = (((params[name] - anchor[name]) ** 2).flatten(1).sum(1) for name in anchor)
+    total: Tensor = sum(gaps)  # type: ignore[assignment]
     return total
 
 

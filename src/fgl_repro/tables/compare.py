@@ -196,19 +196,10 @@ def fine_tuned(table: Grid) -> list[str]:
 
 def markdown(table: Grid) -> str:
     """Write the comparison as a page: per method, per column, per cell."""
-    spec, unit = table.spec, table.spec.unit
+    spec = table.spec
     blocks = [
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
-        f"The protocol prints the {table.round_name(table.selection)}; both rounds are compared. Runs of a cell differ "
-        f"in {'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean "
-        f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it is rejected as such a "
-        f"draw, at a false discovery rate of {LEVEL:.0%} over the printed numbers compared here; `{REPRODUCED}`: it is "
-        f"not rejected, and is within {POINTS:.0f} {unit}; `{WITHIN}`: it is not rejected, but farther away; any other "
-        "word says why there is no evidence. The table is tested as a whole: what is not rejected may still lie "
-        "outside of its own interval. "
-        f"Old rule: `agrees` within {100 * TOLERANCE:.0f} {unit} or {POOLED_STDS:.0f} pooled std. Printed numbers in "
-        "brackets are taken for misprints: shown, never counted. Behind a number of seeds that lacks some stands how "
-        "long these would take to run. Runs: `table_*.csv`.",
+        _how_to_read(table),
         *filter(None, (errors(table), rebuilds(spec.datasets))),
         *fitted(table),
         *fine_tuned(table),
@@ -230,6 +221,23 @@ def markdown(table: Grid) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def _how_to_read(table: Grid) -> str:
+    """Say what the words and the numbers of a comparison mean."""
+    unit = table.spec.unit
+    return (
+        f"The protocol prints the {table.round_name(table.selection)}; both rounds are compared. Runs of a cell differ "
+        f"in {'split and seed' if table.redraw else 'their seed, not in the split'}. `interval`: how far from our mean "
+        f"a printed number lies in 95 % of cases if it is a draw like our runs. `{DIFFERS}`: it is rejected as such a "
+        f"draw, at a false discovery rate of {LEVEL:.0%} over the printed numbers compared here; `{REPRODUCED}`: it is "
+        f"not rejected, and is within {POINTS:.0f} {unit}; `{WITHIN}`: it is not rejected, but farther away; any other "
+        "word says why there is no evidence. The table is tested as a whole: what is not rejected may still lie "
+        "outside of its own interval. "
+        f"Old rule: `agrees` within {100 * TOLERANCE:.0f} {unit} or {POOLED_STDS:.0f} pooled std. Printed numbers in "
+        "brackets are taken for misprints: shown, never counted. Behind a number of seeds that lacks some stands how "
+        "long these would take to run. Runs: `table_*.csv`."
+    )
+
+
 def has_printed_numbers(table: Grid) -> bool:
     """Tell whether there is a printed number of any cell."""
     return any(reference.of(cell) is not None for cell in table.results)
@@ -238,10 +246,9 @@ def has_printed_numbers(table: Grid) -> bool:
 def screen(table: Grid) -> str:
     """Write the table beside the paper, a column at a time, for a terminal."""
     spec = table.spec
-    blocks = [
-        f"{spec.full_title}\nprotocol {table.protocol}, {table.round_name(table.selection)}, "
-        f"{spec.measure}, seeds {', '.join(map(str, spec.seeds))}"
-    ]
+    seeds = ", ".join(map(str, spec.seeds))
+    what = f"protocol {table.protocol}, {table.round_name(table.selection)}, {spec.measure}, seeds {seeds}"
+    blocks = [f"{spec.full_title}\n{what}"]
     found = verdicts_of(table, table.selection)
     for panel, at in product(spec.panels, spec.places):
         if text := beside(table, panel, *at, found):

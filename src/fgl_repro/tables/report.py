@@ -37,10 +37,12 @@ def page(paper: str, filled: Sequence[Artifact], source: RunSource | None = None
     others = [item for item in filled if item.content.grid is None]
     blocks = [
         f"# {filled[0].spec.display if filled else paper}: how far the numbers come back",
-        f"Written by `fgl-table publish` from run records; do not edit. A cell agrees if it is within "
-        f"{100 * agreement.TOLERANCE:.0f} points or {agreement.POOLED_STDS:.0f} pooled std of the printed number; "
-        "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
-        "Kendall's rank agreement of the methods, in the median column (data set and client count).",
+        (
+            f"Written by `fgl-table publish` from run records; do not edit. A cell agrees if it is within "
+            f"{100 * agreement.TOLERANCE:.0f} points or {agreement.POOLED_STDS:.0f} pooled std of the printed number; "
+            "printed numbers taken for misprints are not counted. Gaps are mean absolute differences in points, tau is "
+            "Kendall's rank agreement of the methods, in the median column (data set and client count)."
+        ),
     ]
     blocks += filter(None, (_how_errors_are_read(tables), rebuilds(name for t in tables for name in t.spec.datasets)))
     blocks += ["## Verdicts", how_verdicts_are_reached(), verdict_grid(tables), _how_ddof_counts(tables)]

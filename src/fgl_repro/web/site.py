@@ -80,8 +80,7 @@ def _methods(site: Site) -> None:
         "Each card says what is implemented, from which equations, in which variants, and how released code differs."
     )
     pages: list[Any] = [{"All": site.page("methods/index.md", "\n".join(["# Methods", "", intro, "", *listed, ""]))}]
-    for name in known:
-        pages.append({name: site.page(f"methods/{name}.md", cards.page(name, site.rows_of.get(name, {})))})
+    pages += [{name: site.page(f"methods/{name}.md", cards.page(name, site.rows_of.get(name, {})))} for name in known]
     site.nav.append({"Methods": pages})
 
 

@@ -113,12 +113,15 @@ def _both(table: Grid) -> tuple[str, str]:
 def markdown(table: Grid) -> str:
     """Write the table as a page: one grid a panel and data set group, at both rounds."""
     spec = table.spec
-    blocks = [
-        f"# {spec.full_title}",
+    how_to_read = (
         f"Protocol `{table.protocol}`; {spec.measure}, mean and std (ddof {table.ddof}) over seeds "
         f"{', '.join(map(str, spec.seeds))}; the protocol prints the {table.round_name(table.selection)}. "
         "`[n of m]`: seeds are missing; `(3 h to run)`: what missing seeds would take on one core, by the runs most "
-        "like them; blank: not run.",
+        "like them; blank: not run."
+    )
+    blocks = [
+        f"# {spec.full_title}",
+        how_to_read,
         *filter(None, (spec.note, rebuilds(spec.datasets), spec.blank)),
         *compare.fine_tuned(table),
     ]

@@ -83,9 +83,10 @@ def _by(axis: str, table: DictConfig, *, _root_: DictConfig) -> Any:
     """
     if parts.READING in _root_:
         return parts.as_word(axis, table)
-    name = _name(_root_, axis)
     if axis == "cell":
-        name = f"{_name(_root_, 'method')}-{_name(_root_, 'dataset')}-{_root_.partitioner.clients}"
+        name = parts.cell_name(_name(_root_, "method"), _name(_root_, "dataset"), _root_.partitioner.clients)
+    else:
+        name = _name(_root_, axis)
     return parts.entry(axis, name, table)
 
 
@@ -192,9 +193,13 @@ def _typed(cfg: DictConfig) -> Config:
             raise UserError(no_schema(f.name))
         if f.name in GROUPS:
             _known(node, f"{f.name}.", type(values[f.name]))
-    if isinstance(values["model"], Auto):
-        values["model"] = values["model"].of(values["method"].models, values["dataset"].unit)
-    return Config(**values)
+    return Config(**_with_model(values))
+
+
+def _with_model(made: dict[str, Any]) -> dict[str, Any]:
+    """Let ``model=auto`` become the model that method and data set ask for."""
+    model = made["model"]
+    return made | {"model": model.of(made["method"].models, made["dataset"].unit)} if isinstance(model, Auto) else made
 
 
 def _known(node: DictConfig, prefix: str, owner: type) -> None:
@@ -288,10 +293,7 @@ def _combined(choices: tuple[tuple[str, str], ...], clients: int | None, environ
         return _typed(_root(choices, clients))
     if clients is not None:
         known["partitioner"] = known["partitioner"].with_value("clients", clients)
-    made = parts.together(known)
-    if isinstance(made["model"], Auto):
-        made["model"] = made["model"].of(made["method"].models, made["dataset"].unit)
-    return Config(**made, seed=_node("", "").seed)
+    return Config(**_with_model(parts.together(known)), seed=_node("", "").seed)
 
 
 @cache_of_options

@@ -114,6 +114,11 @@ def entry(axis: str, name: str, table: Mapping[str, Any]) -> Any:
     return table[name] if name in table else table["default"]
 
 
+def cell_name(method: str, dataset: str, clients: int | str) -> str:
+    """Name a run in a table ``by_cell``: ``fedlog-cora-5``."""
+    return f"{method}-{dataset}-{clients}"
+
+
 def together(parts: Mapping[str, Part]) -> dict[str, Any]:
     """Put the options of a run together by group.
 
@@ -123,7 +128,7 @@ def together(parts: Mapping[str, Part]) -> dict[str, Any]:
 
     def name(axis: str) -> str:
         if axis == "cell":
-            return f"{name('method')}-{name('dataset')}-{value_of('partitioner', 'clients')}"
+            return cell_name(name("method"), name("dataset"), value_of("partitioner", "clients"))
         return getattr(parts[axis].owner, "name", "")
 
     def value_of(group: str, key: str) -> Any:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any, Literal
 
 from fgl_repro.cli import request
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
 from fgl_repro.runs.progress import Watched
 from fgl_repro.runs.provenance import mixed_graphs
+from fgl_repro.runs.record import Record
+from fgl_repro.runs.store import RecordStore
 from fgl_repro.tables import artifact, labels, needs, results
 from fgl_repro.tables.swept import added_lines
 
@@ -37,28 +41,15 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
     purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
     names = labels.labels(spec, wanted.protocol, archive)
-    taken = before = busy = 0
+    ended: Counter[str] = Counter()
     for record in watched(recorded):
         told = {"job_type": spec.name, "labels": names.get(record.key), **options}
-        if not archive.is_local(record.key):  # of what is only published nothing is kept here
+        if archive.is_local(record.key):
+            ended[_push_own(record, folders.store, purpose, args.again, told)] += 1
+        else:  # of what is only published nothing is kept here
             mirror = tracking.push(record, archive.curves(record.key), **told)
-            taken += mirror["id"] != record.wandb["id"]
-            continue
-        claim = folders.store.claim(record.key)
-        if claim is None:
-            busy += 1
-            continue
-        with claim:
-            now = folders.store.load(record.key) or record  # another push may have logged it meanwhile
-            purposes = now.wandb.get("purposes", [])
-            if purpose in purposes and not args.again:  # a second copy would count as another seed in W&B's charts
-                before += 1
-                continue
-            mirror = tracking.push(now, folders.store.curves(record.key), **told)
-            if mirror["id"] != now.wandb["id"]:
-                taken += 1
-                mirror["purposes"] = purposes + [purpose] * (purpose not in purposes)
-                folders.store.save(now.changed(wandb=mirror))
+            ended["taken"] += mirror["id"] != record.wandb["id"]
+    taken, before, busy = (ended[word] for word in ("taken", "before", "busy"))
     table = None
     if recorded:
         frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
@@ -79,6 +70,32 @@ def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
     if done := taken + before == len(recorded) and (table is not None or not recorded):
         return logged, done
     return f"{logged} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
+
+
+def _push_own(
+    record: Record, store: RecordStore, purpose: str, again: bool, told: dict[str, Any]
+) -> Literal["taken", "refused", "before", "busy"]:
+    """Log a run that is recorded here, under its claim, and keep in its record that it was.
+
+    Args:
+        purpose: What it is logged for: table, protocol, mode and project.
+        again: Whether it is logged where it was ``before``.
+        told: Options of :class:`fgl_repro.runs.tracking.Live`.
+    """
+    claim = store.claim(record.key)
+    if claim is None:
+        return "busy"
+    with claim:
+        now = store.load(record.key) or record  # another push may have logged it meanwhile
+        purposes = now.wandb.get("purposes", [])
+        if purpose in purposes and not again:  # a second copy would count as another seed in W&B's charts
+            return "before"
+        mirror = tracking.push(now, store.curves(record.key), **told)
+        if mirror["id"] == now.wandb["id"]:
+            return "refused"
+        mirror["purposes"] = purposes + [purpose] * (purpose not in purposes)
+        store.save(now.changed(wandb=mirror))
+        return "taken"
 
 
 def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:

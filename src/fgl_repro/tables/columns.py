@@ -132,7 +132,7 @@ MEANINGS = {
     "synthetic_above": "FedLoG: share of classes recognised at the last step",
     "synthetic_norm": "FedLoG: Frobenius norm of the shared synthetic features",
 }
-"""By name; a column means the same in every file that has it."""
+"""By name. A column that does not mean the same in every file says what it means where."""
 
 PROBES = r"(?:seen|global)_graph|(?:unseen_node|missing_class)(?:_reached)?|new_client|validation|links|\w+_degree"
 FAMILIES = (

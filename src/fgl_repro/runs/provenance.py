@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 from fgl_repro import __version__
 from fgl_repro.config import AXES, Config, cell_of, conf_dir, digest, key_of, science
 from fgl_repro.core.lazy import torch
-from fgl_repro.core.registry import PACKAGES as HOMES
+from fgl_repro.core.registry import PACKAGES
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.runs.record import Note, Record
 
 if TYPE_CHECKING:
     from torch import device as Device
 
-PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
+LIBRARIES = ("torch", "torch-geometric", "numpy", "scipy", "pymetis", "hydra-core")
 
 
 @cache
 def versions() -> dict[str, str]:
     """Collect the versions of this package, of Python and of the packages that can change a number."""
     found = {"fgl_repro": __version__, "python": platform.python_version(), "cpu": _cpu()}
-    for name in PACKAGES:
+    for name in LIBRARIES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -91,7 +91,7 @@ def _text(modules: frozenset[str]) -> str:
 
 def _files(module: str) -> Iterable[Path]:
     """Find the file of an option's module; of an option that is a package, as ``methods.opfgl``, all its files."""
-    home = next((each for each in HOMES.values() if module.startswith(f"{each}.")), "")
+    home = next((each for each in PACKAGES.values() if module.startswith(f"{each}.")), "")
     file = getattr(sys.modules[module], "__file__", None)
     if file is None or (module.startswith(__package__.partition(".")[0] + ".") and not home):
         return []

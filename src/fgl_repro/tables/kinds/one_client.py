@@ -22,7 +22,7 @@ from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import printed_round
 from fgl_repro.tables.spec import TableSpec
 
-METRICS = ("f1_class", "recall", "precision")
+OF_A_CLASS = ("f1_class", "recall", "precision")
 
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
@@ -40,7 +40,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         rows: list[dict[str, Any]] = []
         for label, name in classes.items():
             counts = [counted(record, cell.panel.probe, selection, client, int(label)) for record in records]
-            for metric in METRICS:
+            for metric in OF_A_CLASS:
                 own = common.stat([100 * each.scores[metric] for each in counts])
                 where = cell.dataset, cell.clients, cell.row.name, name, metric
                 theirs, step = paper.get(where), max((100 * each.steps[metric] for each in counts), default=0.0)
@@ -52,7 +52,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                 rows.append(row | {"printed": decimal(theirs, 2)})
         return words, rows
 
-    names = [f"{name}, {metric.partition('_')[0]}" for name in classes.values() for metric in METRICS]
+    names = [f"{name}, {metric.partition('_')[0]}" for name in classes.values() for metric in OF_A_CLASS]
     heads = [head for name in names for head in (name, "paper")]
     return printed_pairs.compared(common.filled(spec, ["method", *heads], line, wanted), pairs)
 
@@ -74,7 +74,7 @@ class ClassCounts:
     def steps(self) -> dict[str, float]:
         """By how much one node more told right moves each of them."""
         shares = 2 / max(self.true + self.predicted, 1), 1 / max(self.true, 1), 1 / max(self.predicted, 1)
-        return dict(zip(METRICS, shares, strict=True))
+        return dict(zip(OF_A_CLASS, shares, strict=True))
 
 
 def counted(record: Record, probe: str, selection: str, client: int, label: int) -> ClassCounts:

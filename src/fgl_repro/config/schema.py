@@ -150,8 +150,8 @@ def _homes(name: str) -> list[str]:
     return [*(["seed"] if name in ("seed", "seeds") else []), *(f"{group}.{name}" for group in found)]
 
 
-def check(config: Config) -> Config:
-    """Return ``config`` unchanged, or refuse with a UserError what its options can never do together.
+def check(config: Config) -> None:
+    """Refuse with a UserError what the options of ``config`` can never do together.
 
     Each option checks its own values.
     """
@@ -165,7 +165,6 @@ def check(config: Config) -> Config:
         _check_fleet(config)
     _check_tests(config)
     _check_fanout(config)
-    return config
 
 
 def _check_local_steps(config: Config) -> None:

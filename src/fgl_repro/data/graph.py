@@ -77,7 +77,7 @@ class Graph:
         return array_hash(*parts)
 
     def subgraph(self, nodes: np.ndarray) -> Graph:
-        """Return the induced subgraph on ``nodes`` (int64, ascending), relabelled in that order."""
+        """Return the induced subgraph on ``nodes``, int64 ``[n]``, ascending, relabelled in that order."""
         return Graph(
             name=self.name,
             features=self.features[nodes],
@@ -89,7 +89,7 @@ class Graph:
 
 
 def induced(adjacency: sp.csr_matrix, nodes: np.ndarray) -> sp.csr_matrix:
-    """Cut rows and columns ``nodes`` out of ``adjacency``, neighbour lists ascending."""
+    """Cut rows and columns ``nodes`` ``[n]`` out of ``adjacency`` ``[N, N]``, neighbour lists ascending: ``[n, n]``."""
     sub = sp.csr_matrix(adjacency[nodes][:, nodes])
     sub.sort_indices()
     return sub

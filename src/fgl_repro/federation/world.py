@@ -202,7 +202,7 @@ class World:
         return self.graph.num_clients
 
     def of_clients(self, which: np.ndarray) -> World:
-        """Return what some clients, given by ascending numbers, train on and are validated by; without probes."""
+        """Return what clients ``which``, int64 ``[K']``, ascending, train on and are validated by; without probes."""
         graph, nodes = self.graph.of_clients(which)
         train, judged = (
             np.flatnonzero(np.isin(nodes, rows, assume_unique=True)) for rows in (self.train, self.validation.rows)

@@ -142,7 +142,7 @@ class Clients:
         return plain and still and not self.protocol.batch
 
     def only(self, which: np.ndarray) -> Clients:
-        """Pick some of these clients, by their places here, ascending, with copies of what they train."""
+        """Pick clients by their places here, int64 ``[K']``, ascending, with copies of what they train."""
         out = copy(self)
         for made in ("_kept", "_parts", "_batches"):
             vars(out).pop(made, None)

@@ -39,7 +39,7 @@ class Inputs:
     seed: int
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
-        """Cut out what ``rows`` of the training graph (union nodes, ascending) are predicted from.
+        """Cut out what ``rows`` of the training graph, int64 ``[R]``, ascending, are predicted from.
 
         All neighbours are at hand.
         """
@@ -62,7 +62,7 @@ class Inputs:
         return self.cut(self.views.brief, batch.rows)
 
     def evaluation_view(self, rows: np.ndarray) -> View:
-        """View ``rows`` of the training graph to judge models."""
+        """View ``rows`` of the training graph, int64 ``[R]``, ascending, to judge models."""
         if self.model.test_fanout:
             return self.elsewhere(self.world.graph, rows)
         return self.cut(self.views, rows)

@@ -247,7 +247,7 @@ def jensen_shannon(counts: np.ndarray) -> np.ndarray:
 
 
 def entropy(shares: np.ndarray) -> np.ndarray:
-    """Compute the entropy in bits over the last axis."""
+    """Compute the entropy in bits of class shares: ``[..., C]`` to ``[...]``."""
     logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
     bits: np.ndarray = -(shares * logs).sum(-1)
     return bits

@@ -73,7 +73,7 @@ class Optimiser(ABC):
         return self
 
     def only(self, params: Params, which: np.ndarray) -> Optimiser:
-        """Cut this optimiser, of clients that took every step, down to some of them: ``params`` are their tensors."""
+        """Cut this optimiser down to clients ``which``, int64 ``[K']``, with tensors ``params``; all took each step."""
         assert not self._ragged, "clients parted ways"
         assert not self._places, "clients share what it remembers"
         out = copy(self)

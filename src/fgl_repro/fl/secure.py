@@ -230,7 +230,7 @@ def stream(seed: bytes, number: int, length: int) -> np.ndarray:
 
 
 def fixed(values: np.ndarray, clients: int) -> np.ndarray:
-    """Turn float64 ``values`` into fixed point mod 2^64, uint64.
+    """Turn float64 ``values`` ``[L]`` into fixed point mod 2^64, uint64 ``[L]``.
 
     Raises:
         DivergenceError: The sum of so many clients could be too large, as of weights that diverge, or a value is no

@@ -67,7 +67,7 @@ class Stage(Generic[S]):
         return Phase(name, max(epochs // self.every, 1), self.turn)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
-        """Train for the epochs up to a check, and make the check."""
+        """Train those that are ``going``, bool ``[K]``, for the epochs up to a check, and make the check."""
         clients, at = self.clients, self.clients.index
         at_work = going[at]
         epochs = self.every if number else self.before_first

@@ -30,7 +30,7 @@ def csr_tensor(matrix: sp.csr_matrix, device: torch.device) -> Tensor:
 
 
 def product(matrix: Tensor, dense: Tensor) -> Tensor:
-    """Compute ``matrix @ dense`` for a CSR matrix.
+    """Compute ``matrix @ dense`` for a CSR matrix: ``[n, m]`` and ``[m, F]`` to ``[n, F]``.
 
     On the CPU this goes without the zero fill and the copy that ``@`` makes first.
     """
@@ -41,7 +41,7 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def sums(matrix: Tensor, dense: Tensor) -> Tensor:
-    """Compute ``matrix @ dense`` for a CSR matrix whose stored entries are all 1.
+    """Compute ``matrix @ dense``, ``[n, m]`` and ``[m, F]`` to ``[n, F]``, for a CSR matrix whose entries are all 1.
 
     On the CPU this takes half the time of ``product`` and gives the same bits: both add rows in the order in which they
     are stored.
@@ -149,7 +149,7 @@ class BlockOp:
 
     @staticmethod
     def of(blocks: list[Tensor]) -> BlockOp:
-        """Put square matrices, each of its own size, into one operator."""
+        """Put square matrices ``[m_k, m_k]``, each of its own size, into one operator."""
         height, device = max(map(len, blocks)), blocks[0].device
         padded = torch.stack([F.pad(block, (0, height - len(block)) * 2) for block in blocks])
         slots = [k * height + torch.arange(len(block), device=device) for k, block in enumerate(blocks)]

@@ -192,7 +192,7 @@ def around(matrix: sp.csr_matrix, graph: UnionGraph, rows: np.ndarray) -> tuple[
 
 
 def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
-    """Gather rows ``nodes`` of ``source`` at their slots, its last row, zeros, elsewhere."""
+    """Gather rows ``nodes`` of ``source`` ``[N + 1, d]`` at their slots, its last row, zeros, elsewhere."""
     index = np.full(nodes.size, len(source) - 1)
     index[nodes.slot] = nodes.nodes
     inputs = source.index_select(0, torch.from_numpy(index).to(source.device))
@@ -242,7 +242,7 @@ class Views:
         return out
 
     def of(self, graph: UnionGraph, rows: np.ndarray, layers: int = 2) -> View:
-        """View ``graph`` for the predictions ``rows`` (union nodes, ascending) of so many convolutions."""
+        """View ``graph`` for predictions of ``rows``, int64 ``[R]``, ascending, by so many convolutions."""
         adjacency, propagated = self._shared(graph)
         outer, needed, last = around(adjacency, graph, rows)
         between: tuple[Linear, ...] = ()
@@ -265,7 +265,7 @@ class Views:
         """View features as they are, for networks that take many steps or weigh their neighbours themselves.
 
         Args:
-            rows: Union nodes to predict, ascending.
+            rows: Union nodes to predict, int64 ``[R]``, ascending.
             step: Makes what leads from nodes to nodes from an adjacency with self-loops, as :meth:`SparseOp.of` does.
             norm: Makes that adjacency from the graph's.
         """
@@ -298,7 +298,7 @@ class Views:
 
         Args:
             graph: Nodes that take part in the second propagation.
-            rows: Union nodes to predict, ascending.
+            rows: Union nodes to predict, int64 ``[R]``, ascending.
             adjacency: Normalised adjacency of the second propagation ``[N, N]``, as it is to be used.
             features: Propagated features of every union node ``[N, d]``.
         """
@@ -311,7 +311,7 @@ class Views:
         return self._view(graph, outer, second, sparse=blocks(own, needed, graph))
 
     def alone(self, graph: UnionGraph, rows: np.ndarray) -> View:
-        """View union nodes ``rows``, ascending, each of which sees itself only."""
+        """View union nodes ``rows``, int64 ``[R]``, ascending, each of which sees itself only."""
         loops = sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")
         return self.propagated(graph, rows, sp.csr_matrix(loops), graph.base.features[graph.node])
 

@@ -60,10 +60,13 @@ class Model(Protocol):
         """Draw one network's initial weights, no client axis."""
 
     def view(self, views: Views, graph: UnionGraph, rows: np.ndarray) -> View:
-        """Build what it needs to predict ``rows`` (union nodes, ascending) of ``graph``."""
+        """Build what it needs to predict ``rows`` of ``graph``: union nodes, int64 ``[R]``, ascending."""
 
     def first(self, params: Params, view: Any) -> Tensor:
-        """Compute the first layer's output before its non-linearity and before any dropout."""
+        """Compute the first layer's output before its non-linearity and before any dropout, ``[K, n, H]``.
+
+        That of the GIN, whose clients' nodes are not padded, is ``[n, H]``.
+        """
 
     def embed(self, params: Params, view: Any, rng: Generator | None = None, first: Tensor | None = None) -> Tensor:
         """Compute the last layer that sees neighbours, ``[K, r, H]``: what a linear classifier reads, or the logits.

@@ -70,6 +70,17 @@ def test_a_row_that_lacks_a_column_has_no_average_rank(tmp_path: Path) -> None:
     assert found["firsts"].to_dict() == {"FedGTA": 1, "FedAvg": 1}
 
 
+def test_means_of_equal_counts_share_a_rank(tmp_path: Path) -> None:
+    """463, 459 and 464 right ones of 560 are as many as 456, 470 and 460; their means differ in the last bit."""
+    counts = {"fedgta": (463, 459, 464), "fedavg": (456, 470, 460), "local": (400, 400, 400)}
+    means = {name: sum(n / 560 for n in three) / 3 for name, three in counts.items()}
+    assert means["fedgta"] != means["fedavg"]
+    table = grid(tmp_path, {(name, clients): mean for name, mean in means.items() for clients in (3, 5)})
+    found = leaderboard.standings(table, table.spec.panels[0], "cora", 3)
+    assert [standing.rank for standing in found] == [1.5, 1.5, 3]
+    assert leaderboard.averages(table, table.spec.panels[0])["rank"].to_dict()["FedAvg"] == 1.5
+
+
 def test_it_is_drawn(tmp_path: Path) -> None:
     table = grid(tmp_path, MEANS)
     [path] = charts.save(lambda figure: leaderboard.draw(figure, table), "title", tmp_path, "board", ("svg",))

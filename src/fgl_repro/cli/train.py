@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import hydra
@@ -28,6 +28,7 @@ from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, 
 from fgl_repro.config.refused import check_name, of_yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import rebuilt
+from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, tune
@@ -55,6 +56,8 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
     Args:
         words: Overrides on the command line; those that the run's options do not tell are printed with them.
     """
+    if isinstance(config.method, Phased) and config.protocol.rounds > 1 and not config.protocol.fine_tuning:
+        _tell_of_phases(config.method.name, config.protocol.name, config.protocol.rounds)
     store = RecordStore(config.paths.records)
     chosen = tune(config, lambda: store, partial(obtain, store=store, live=False, slot=slot))
     record, fresh = obtain(chosen.config, store, live, slot)
@@ -70,6 +73,16 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
             what = "the files of its options have changed since it was recorded, and it was not computed again"
             print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
     return record
+
+
+@cache
+def _tell_of_phases(method: str, protocol: str, rounds: int) -> None:
+    """Say once that a protocol leaves out most of what a one-shot method is."""
+    print(
+        f"fgl-train: method={method} trains nobody in the {rounds} rounds of protocol={protocol}, which has no "
+        "fine-tuning after them: its paper's one round, features and fine-tuning are those of protocol=opfgl.",
+        file=sys.stderr,
+    )
 
 
 def _given(config: Config, words: Sequence[str]) -> str:
@@ -187,3 +200,7 @@ def _main() -> int:
     if mixed := mixed_graphs(_found):
         print(f"fgl-train: {mixed}", file=sys.stderr)
     return MISTAKE if _failed else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -89,7 +89,7 @@ def marked(table: Grid, source: RunSource) -> Marks:
             merits = {
                 cell: spec.metric_of(panel).merit(stat.mean) for cell, stat in numbers.items() if stat is not None
             }
-            order = pd.Series(list(merits.values())).rank(ascending=False, method="min")
+            order = pd.Series(list(merits.values())).round(results.DECIMALS).rank(ascending=False, method="min")
             by_rank = {rank: [c for c, own in zip(merits, order, strict=True) if own == rank] for rank in (1, 2)}
             best.update(by_rank[1])
             second.update(by_rank[2])

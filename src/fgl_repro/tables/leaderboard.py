@@ -16,7 +16,7 @@ from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import charts
 from fgl_repro.tables.paired import ENOUGH
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
-from fgl_repro.tables.results import Grid, Stat
+from fgl_repro.tables.results import DECIMALS, Grid, Stat
 from fgl_repro.tables.verdict import LEVEL
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def standings(table: Grid, panel: Panel, dataset: str, clients: int) -> list[Sta
             found[cell] = stat
     if not found:
         return []
-    merits = [kind.merit(stat.mean) for stat in found.values()]
+    merits = [round(kind.merit(stat.mean), DECIMALS) for stat in found.values()]
     ranks, best = pd.Series(merits).rank(ascending=False), max(merits)
     whole = abs(best) if kind.error and best else 1.0
     out = [
@@ -83,7 +83,7 @@ def averages(table: Grid, panel: Panel) -> pd.DataFrame:
     columns = [pd.Series({each.cell.row.label: merit(each.stat.mean) for each in found}) for found in shared]
     if not columns:
         return pd.DataFrame(columns=["rank", "std", "firsts", "columns"])
-    ranks = pd.concat(columns, axis=1).dropna().rank(ascending=False)
+    ranks = pd.concat(columns, axis=1).dropna().round(DECIMALS).rank(ascending=False)
     spread = {"rank": ranks.mean(axis=1), "std": ranks.std(axis=1, ddof=1), "firsts": (ranks == 1).sum(axis=1)}
     return pd.DataFrame(spread).assign(columns=len(columns)).sort_values("rank", kind="stable")
 

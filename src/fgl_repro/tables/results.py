@@ -128,6 +128,10 @@ class Grid:
         )
 
 
+DECIMALS = 9
+"""To which means are ranked: seeds that add up to the same differ in the last bits by the order of the sum."""
+
+
 def rules(spec: TableSpec, protocol: str) -> Protocol:
     """Return what the protocol says of all cells of a table."""
     return spec.config(next(spec.cells()), protocol, spec.seeds[0]).protocol

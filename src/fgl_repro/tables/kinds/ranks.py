@@ -110,7 +110,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     from scikit_posthocs import posthoc_nemenyi_friedman
 
     by_split = whole.rank(axis=1, ascending=False).groupby(level="seed").mean()
-    means = whole.groupby(level="column").mean()
+    means = whole.groupby(level="column").mean().round(results.DECIMALS)
     ranks = means.rank(axis=1, ascending=False)
     p, pairs, few = friedman(ranks.to_numpy()), posthoc_nemenyi_friedman(means), too_few(*ranks.shape)
     return Ranks(ranks.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs, few)

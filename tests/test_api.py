@@ -111,6 +111,8 @@ def test_a_sweep_does_every_combination_and_says_what_failed(made_up: None, jobs
     assert "<table" in found._repr_html_()
     assert found.scores.query("probe == 'seen_graph' and selection == 'best'")["accuracy"].tolist() == [0.5] * 8
     assert [run.record.config["protocol"]["lr"] for run in found] == [0.1, 0.2] * 4
+    assert found.scores.groupby("protocol.lr")["key"].nunique().to_dict() == {0.1: 4, 0.2: 4}, "a column to plot over"
+    assert found[1].scores["protocol.lr"].unique() == [0.2]
     assert [run.record.config["partitioner"]["clients"] for run in found] == [3, 3, 5, 5] * 2
     assert len(found.failed) == 16
     told = dict(found.failed)

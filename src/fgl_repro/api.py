@@ -41,8 +41,23 @@ Folder = str | Path | None
 
 LOCAL = "local"
 
-HEAD = ("paper", "table", "panel", "protocol", "dataset", "clients", "method", "name", "variant")
-WORDS = ("paper", "table", "figure", "panel", "protocol", "dataset", "method", "name", "variant", "label", "note")
+HEAD = (
+    "paper",
+    "table",
+    "panel",
+    "protocol",
+    "dataset",
+    "clients",
+    "method",
+    "name",
+    "variant",
+    "chosen_on",
+    "rebuild",
+)
+WORDS = (
+    *("paper", "table", "figure", "panel", "protocol", "dataset", "method", "name", "variant", "label", "note"),
+    "chosen_on",
+)
 """Columns of tables that hold words, also where they look like numbers."""
 
 
@@ -82,7 +97,7 @@ def run(
     config = _config(choices, _dotted(overrides), curves, folders)
     with as_user_error():
         obtain.obtain_tuned(config, folders)
-    found = _found(config, folders, _options(choices, _dotted(overrides)))
+    found = _found(config, folders, choices, _dotted(overrides))
     assert found is not None
     return found
 
@@ -127,7 +142,7 @@ def sweep(
     ]
     configs = [_config(*each, curves, folders) for each in asked]
     failed = obtain.obtain_all(configs, jobs, folders)
-    found = [_found(config, folders, _options(*each)) for config, each in zip(configs, asked, strict=True)]
+    found = [_found(config, folders, *each) for config, each in zip(configs, asked, strict=True)]
     runs = tuple(run for run in found if run is not None)
     if mixed := mixed_graphs(run.record for run in runs):
         warnings.warn(mixed, stacklevel=2)
@@ -254,12 +269,16 @@ def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: st
 
 def _options(choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:
     """Write what of science was asked for and is no part of a run's usual name."""
-    more = {name: choices[name] for name in ("setting", "protocol", "partitioner", "model")} | dict(overrides)
-    given = {name: value for name, value in more.items() if value is not None and name.partition(".")[0] in AXES}
-    return " ".join(f"{name}={value}" for name, value in given.items())
+    more = {name: choices[name] for name in ("setting", "protocol", "partitioner", "model")} | _of_science(overrides)
+    return " ".join(f"{name}={value}" for name, value in more.items() if value is not None)
 
 
-def _found(config: Config, folders: RunFolders, options: str) -> Run | None:
+def _of_science(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the overrides that say what is run, not how or where."""
+    return {name: value for name, value in overrides.items() if value is not None and name.partition(".")[0] in AXES}
+
+
+def _found(config: Config, folders: RunFolders, choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> Run | None:
     """Look up what was asked for, if it is there: of a protocol that tunes, the run that was chosen."""
     archive = folders.done
     chosen = tuning.chosen_config(config, archive)
@@ -271,7 +290,8 @@ def _found(config: Config, folders: RunFolders, options: str) -> Run | None:
         what = "the files of its options have changed since it was recorded"
         fix = 'overrides={"runtime.force": True} computes it again'
         warnings.warn(f"{label(record.config)}: {what}: {fix}.", stacklevel=3)
-    return replace(_as_run(record, config.setting.focus, config.protocol.selection, folders), options=options)
+    run = _as_run(record, config.setting.focus, config.protocol.selection, folders)
+    return replace(run, options=_options(choices, overrides), overrides=_of_science(overrides))
 
 
 def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> Run:

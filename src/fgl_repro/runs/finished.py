@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -29,6 +30,7 @@ class Run:
         probe: The probe that was asked for.
         selection: The round that the protocol prints, ``best`` or ``last``.
         options: What else it was asked for by, ``protocol=fedlog protocol.rounds=30``.
+        overrides: Those of it that are dotted keys, by name.
     """
 
     record: Record
@@ -37,6 +39,7 @@ class Run:
     probe: str
     selection: str
     options: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -51,8 +54,12 @@ class Run:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """There is a line for each probe and each of the two rounds; the columns are those of ``records()``."""
-        return pd.DataFrame(frames.scores(self.record, self.source), columns=frames.SCORES)
+        """There is a line for each probe and each of the two rounds.
+
+        The columns are those of ``records()`` and, at the end, what it was asked for by dotted keys.
+        """
+        lines = frames.scores(self.record, self.source)
+        return pd.DataFrame([line | dict(self.overrides) for line in lines], columns=[*frames.SCORES, *self.overrides])
 
     @property
     def clients(self) -> pd.DataFrame:
@@ -98,13 +105,14 @@ class Sweep:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """There is a line for each run, probe and round; the columns are those of ``records()``.
+        """There is a line for each run, probe and round; the columns are those of a run's scores.
 
         What was asked for in two ways, as two settings of one world, is one run and stands here once.
         """
         once = {run.key: run for run in self}.values()
-        lines = [line for run in once for line in frames.scores(run.record, run.source)]
-        return pd.DataFrame(lines, columns=frames.SCORES)
+        lines = [line | dict(run.overrides) for run in once for line in frames.scores(run.record, run.source)]
+        swept = dict.fromkeys(name for run in once for name in run.overrides)
+        return pd.DataFrame(lines, columns=[*frames.SCORES, *swept])
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)

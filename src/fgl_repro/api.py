@@ -42,17 +42,8 @@ Folder = str | Path | None
 LOCAL = "local"
 
 HEAD = (
-    "paper",
-    "table",
-    "panel",
-    "protocol",
-    "dataset",
-    "clients",
-    "method",
-    "name",
-    "variant",
-    "chosen_on",
-    "rebuild",
+    *("paper", "table", "panel", "protocol", "dataset", "clients", "method", "name", "variant"),
+    *("chosen_on", "rebuild"),
 )
 WORDS = (
     *("paper", "table", "figure", "panel", "protocol", "dataset", "method", "name", "variant", "label", "note"),

@@ -135,7 +135,8 @@ def _averages(table: Grid, panel: Panel) -> str:
         [_label(table, str(label)), f"{line['rank']:.2f}", decimal(_known(line["std"]), 2), int(line["firsts"])]
         for label, line in found.iterrows()
     ]
-    head = f"Over {int(found['columns'].iloc[0])} columns, of the rows that have a number in all of them:"
+    count = int(found["columns"].iloc[0])
+    head = f"Over {count} columns, of the rows that have a number in all of them:" if count > 1 else "In one column:"
     return f"{head}\n\n{grid_text(['method', 'mean rank', 'std over columns', 'best in'], body)}"
 
 

@@ -28,6 +28,7 @@ from fgl_repro.tables import (
     results,
     verdict,
 )
+from fgl_repro.tables.figures import charts
 from fgl_repro.tables.kinds import ranks
 from fgl_repro.tables.load import load, parse
 from fgl_repro.tables.published import PublishedPaper
@@ -143,7 +144,7 @@ def test_curves_name_the_lowest_round(archive: Archive, tmp_path: Path) -> None:
     line = words(made.page, "Mean absolute error | ZINC/Scaffold 10 | FedVN")
     assert line[3:] == ["0.7000 ± 0.0141", "0.5000 ± 0.0141", "2", "0.5200 ± 0.0141"]
     artifact.write(made, tmp_path)
-    assert "mean absolute error" in (tmp_path / "table_1_zinc.svg").read_text(encoding="utf-8")
+    assert "mean absolute error, less is better" in (tmp_path / "table_1_zinc.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("protocol", ["fedvn", "fedvn_heldout"])
@@ -175,6 +176,25 @@ def test_a_traced_number_is_told_as_it_is(tmp_path: Path) -> None:
     found = words(made.page, "decoupling loss | ZINC/Scaffold 10 | with the loss")
     assert found[3:] == ["0.9000", "0.1000", "2", "0.1000"]
     assert words(made.page, "decoupling loss | ZINC/Scaffold 10 | without")[-1] == "0.9500"
+    artifact.write(made, tmp_path / "out")
+    drawn = (tmp_path / "out" / "figure_4.svg").read_text(encoding="utf-8")
+    assert "mean squared correlation" in drawn
+    assert "better" not in drawn  # of what a method traces nobody says which is the better one
+
+
+def test_drawings_say_of_errors_that_less_is_better(archive: Archive) -> None:
+    """The caption of the heat map says so, and the axes of all other charts of accuracies and errors."""
+    told = []
+    for spec in (zinc(), replace(load("fedvn/1"), note="")):
+        figure = Figure()
+        made = artifact.make(spec, "fedvn", archive)
+        assert made.content.draw is not None
+        made.content.draw(figure)
+        told.append(" ".join(figure.texts[0].get_text().split()))
+    assert "(red: above, of errors less is better)" in told[0]
+    assert "(red: above)" in told[1]
+    assert charts.axis(METRICS["mae"]) == "mean absolute error, less is better"
+    assert [charts.axis(METRICS[name]) for name in ("accuracy", "f1")] == ["accuracy (%)", "macro-F1 (%)"]
 
 
 @pytest.mark.parametrize("kind", ["bars", "variants"])

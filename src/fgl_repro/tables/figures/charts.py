@@ -121,9 +121,9 @@ def far_apart(heights: Sequence[float]) -> bool:
 
 
 def axis(kind: Metric) -> str:
-    """Say what numbers of a kind are called at their axis."""
+    """Say what numbers of a kind are called at their axis, and of an error that less of it is better."""
     if kind.error:
-        return kind.title
+        return f"{kind.title}, less is better"
     return "accuracy (%)" if kind.title == kind.entry else f"{kind.title} (%)"
 
 

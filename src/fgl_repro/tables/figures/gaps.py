@@ -29,8 +29,9 @@ def draw(figure: Figure, table: Grid) -> None:
     grid = figure.subplots(len(spec.panels), 1, squeeze=False)
     for (chart,), panel in zip(grid, spec.panels, strict=True):
         _chart(chart, table, panel)
+    above = "red: above" + ", of errors less is better" * spec.has_errors
     legend = (
-        f"ours minus the paper, {spec.unit}, {table.round_name(table.selection)} (red: above); "
+        f"ours minus the paper, {spec.unit}, {table.round_name(table.selection)} ({above}); "
         "columns: data set, number of clients; blank: not run or not printed; in brackets: taken for a misprint"
     )
     figure.supxlabel(fill(legend, int(LETTERS * figure.get_size_inches()[0])), fontsize=8)

@@ -133,6 +133,7 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
                 shown = [common.scaled(value, kind) for value in values]
                 points = [(n, value.mean, value.std) for n, value in enumerate(shown, 1)]
                 charts.band(chart, points, number, row.label, marks=False)
-            left = f"{place(dataset, clients)}\n{charts.axis(kind)}" if chart is line[0] else ""
+            named = kind.title if "curve" in spec.options else charts.axis(kind)
+            left = f"{place(dataset, clients)}\n{named}" if chart is line[0] else ""
             charts.tidy(chart, "round", left, panel.title, whole=whole)
     charts.legend(figure)

@@ -17,11 +17,12 @@ from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.fedvn import networks
-from fgl_repro.methods.fedvn.method import WAYS, State, contrastive, correlation, inside, network_of
+from fgl_repro.methods.fedvn.method import WAYS, State, contrastive, correlation, cosines, inside, network_of
 from fgl_repro.methods.fedvn.networks import VirtualGIN
 from fgl_repro.nn.models import gin
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
+from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
 from support.runs import config_of_graphs
@@ -284,6 +285,39 @@ def test_decoupling_is_that_of_the_correlation_matrix_and_still_at_zero() -> Non
     first_is_constant = torch.linalg.qr(torch.cat([torch.ones(6, 1), torch.randn(6, 5)], dim=1))[0]
     apart = first_is_constant[:, 1:5].T  # means of 0, no two correlated
     assert correlation(apart.unsqueeze(0)).item() == pytest.approx(1 / 4, abs=1e-5)
+
+
+def test_cosines_are_those_of_every_two_virtual_nodes_with_their_sign_and_mean_over_clients() -> None:
+    virtual = torch.randn(3, 4, 6)
+    virtual[:, 3] = -2 * virtual[:, 0]
+    virtual[:, 2] = 0
+    found = cosines(virtual)
+    for i, j in ((0, 1), (1, 3), (0, 3), (1, 2), (1, 1)):
+        expected = F.cosine_similarity(virtual[:, i], virtual[:, j], dim=1).mean()
+        torch.testing.assert_close(found[i, j], expected)
+    assert found[0, 3].item() == pytest.approx(-1)
+    assert found[2, 2].item() == 0
+
+
+@pytest.mark.parametrize("judged", ["server", "own"])
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_runs_with_all_curves_tell_the_cosines_of_the_virtual_nodes_that_are_tested_last(
+    variant: str, judged: str
+) -> None:
+    """Others do not, nor where there is but one, and all are the same runs to the bit."""
+    world, changed = worlds.of_graphs(worlds.graph_set()), {"protocol.judged": judged}
+    told, silent = (
+        federate(config_of_graphs("fedvn", variant, **changed, **{"runtime.curves": kept}), world, CPU)[0]
+        for kept in ("all", "validation")
+    )
+    nodes = told.last["Q1"]
+    assert all(torch.equal(nodes[k], nodes[0]) for k in range(len(nodes))) == (judged == "server")
+    np.testing.assert_allclose(told.facts["cosines"], cosines(nodes).numpy(), atol=1e-6)
+    assert "cosines" not in silent.facts
+    assert {name: told.curves[name] for name in silent.curves} == silent.curves
+    assert all(torch.equal(value, silent.last[name]) for name, value in told.last.items())
+    single = config_of_graphs("fedvn", variant, **changed, **{"runtime.curves": "all", "method.nodes": 1})
+    assert "cosines" not in federate(single, world, CPU)[0].facts
 
 
 def test_a_single_virtual_node_is_not_moved_by_the_decoupling_loss() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.runs.store import RecordStore
-from fgl_repro.tables import artifact
+from fgl_repro.tables import artifact, columns
 from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.load import load
 from support import helpers
@@ -39,6 +40,42 @@ def test_similarities_are_means_over_seeds_beside_the_printed_one(tmp_path: Path
     assert "Printed of class 0, clients 1 and 4: 0.20; here 0.55 ± 0.05 [2 of 5] (FedAvg" in made.page
     assert "1 runs do not tell of embeddings" in made.page
     assert (made.content.done, made.content.wanted) == (0, len(made.content.rows))
+
+
+def test_cosines_of_virtual_nodes_stand_beside_the_curve_where_runs_tell_of_them(tmp_path: Path) -> None:
+    """Two runs do, of one row; the third is from before, and the figure is then drawn as it was."""
+    store, spec = RecordStore(tmp_path / "records"), load("fedvn/fig5")
+    square = [[1.0 if i == j else (i - j) ** 2 / 100 for j in range(10)] for i in range(10)]
+    opposed = [[value if i == j else -value for j, value in enumerate(line)] for i, line in enumerate(square)]
+    cell = Cell(spec.panels[0], spec.rows[0], "sst2_length", 7)
+    curves = {"round": [0, 1], "decoupling": [0.5, 0.2]}
+    store.save(helpers.record(spec.config(cell, "fedvn", 2)), curves)
+    before = artifact.make(spec, "fedvn", store)
+    assert "1 runs do not tell of every two virtual nodes: `fgl-table run fedvn/fig5` does them again" in before.page
+    assert "Cosines" not in before.page
+    assert before.content.files == {}
+    artifact.write(before, tmp_path / "before")
+    assert "cosine" not in (tmp_path / "before" / "figure_5.svg").read_text()
+
+    for seed, told in ((1, square), (3, opposed)):
+        store.save(helpers.record(spec.config(cell, "fedvn", seed), facts={"cosines": told}), curves)
+    made = artifact.make(spec, "fedvn", store)
+    mean = sum((i - j) ** 2 / 100 for i in range(10) for j in range(i)) / 45
+    line = next(line for line in made.page.splitlines() if line.startswith("| with the loss") and "-0.400" in line)
+    words = [word.strip() for word in line.strip("|").split("|")]
+    assert words[1:] == [f"0.000 ± {mean:.3f} [2 of 5]", f"{mean:.3f} [2 of 5]"] + [
+        f"{middle:.3f} ± 0.410 [2 of 5]" for middle in (-0.4, 0.4)
+    ]
+    assert "1 runs do not tell of every two virtual nodes" in made.page
+    rows = list(csv.DictReader(made.content.files["figure_5_pairs.csv"].splitlines()))
+    assert len(rows) == 2 * 45
+    assert {row["seed"] for row in rows} == {"1", "3"}
+    pair = next(row for row in rows if (row["seed"], row["virtual_node"], row["other_virtual_node"]) == ("3", "2", "7"))
+    assert (pair["cosine"], pair["name"]) == ("-0.250000", "with the loss")
+    assert all(columns.meaning(name) for name in rows[0])
+    artifact.write(made, tmp_path / "after")
+    drawn = (tmp_path / "after" / "figure_5.svg").read_text()
+    assert all(word in drawn for word in ("with the loss (release), seed 1", "cosine", "not run", "mean squared"))
 
 
 def test_losses_of_the_released_codes_logs_stand_beside_ours_as_they_are(tmp_path: Path) -> None:

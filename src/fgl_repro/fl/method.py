@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fgl_repro.fl.inputs import Inputs
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import Loss
-    from fgl_repro.nn.models.model import Model
+    from fgl_repro.nn.models.model import Model, Params
 
     S = TypeVar("S", default=Any)
     """What a method keeps between rounds, in a type of its own; None for most. ``Method`` alone is one of any state."""
@@ -54,7 +54,7 @@ def that_can_hide_uploads() -> str:
 class Method(Option, _Keeping[S]):
     """This is the base of all methods; subclasses set ``name`` and override what differs from plain local training.
 
-    The hooks, ``start`` to ``facts``, stand in the order in which a run calls them; ``receive`` is first
+    The hooks, ``start`` to ``details``, stand in the order in which a run calls them; ``receive`` is first
     called before the phases, with what ``publish`` sends.
 
     Attributes:
@@ -193,4 +193,8 @@ class Method(Option, _Keeping[S]):
 
     def facts(self, clients: Clients, state: S) -> dict[str, Any]:
         """Return what the record keeps of the method's state after the last round, in plain JSON types."""
+        return {}
+
+    def details(self, trained: Params) -> dict[str, Any]:
+        """Return facts about the models of the last round, ``[K, ...]``, which are kept where all curves are."""
         return {}

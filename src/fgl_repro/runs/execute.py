@@ -105,5 +105,5 @@ def federate(
     metrics = prober.both(training)
     metrics |= {name: {"best": found, "last": found} for name, found in training.measured.items()}
     if config.runtime.curves == "all":
-        training.facts |= prober.alike(training.last)
+        training.facts |= prober.alike(training.last) | config.method.details(training.last)
     return training, metrics, prober.seconds

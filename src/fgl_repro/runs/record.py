@@ -160,7 +160,8 @@ class Record(Note):
             What probes take in every round, where all curves are kept, is part of ``probes``, and in older records of
             ``train``.
         facts: What the method recorded of itself; None in records from before methods could. Where whole graphs have
-            classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`.
+            classes and all curves were kept, ``alike``, see :func:`fgl_repro.fl.metrics.likeness`; where all curves
+            were kept, the method's ``details``, too.
         peak_memory_mb: The most megabytes (10^6) that were taken at once, of the GPU or of the process; in records
             without ``resting_memory_mb`` that of all runs which the process had made.
         resting_memory_mb: Those that were taken before the data was loaded.

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from fgl_repro.methods.fedvn import networks
     from fgl_repro.methods.fedvn.networks import VirtualGIN
     from fgl_repro.nn.graphs import GraphsView
-    from fgl_repro.nn.models.model import Model
+    from fgl_repro.nn.models.model import Model, Params
 else:
     networks = lazy("fgl_repro.methods.fedvn.networks")
     steps = lazy("fgl_repro.fl.steps")
@@ -186,6 +186,12 @@ class FedVN(FedAvg[State]):
         """Return mean weight of a link and losses at the last batch, and the length of the virtual nodes."""
         return {**state.traced, "virtual": clients.params["Q1"].flatten(1).norm(dim=1).mean()}
 
+    def details(self, trained: Params) -> dict[str, Any]:
+        """Return the cosine of every two virtual nodes (Figures 4 and 5); none of a single one."""
+        if self.nodes == 1:
+            return {}
+        return {"cosines": [[round(value, 6) for value in line] for line in cosines(trained["Q1"]).tolist()]}
+
 
 def network_of(clients: Clients) -> VirtualGIN:
     """Return the network that ``start`` has built."""
@@ -226,3 +232,12 @@ def correlation(virtual: Tensor) -> Tensor:
     centred = virtual - virtual.mean(2, keepdim=True)
     unit = torch.nn.functional.normalize(centred, dim=2)
     return torch.bmm(unit, unit.transpose(1, 2)).square().mean((1, 2))
+
+
+def cosines(virtual: Tensor) -> Tensor:
+    """Compute the cosine of every two virtual nodes, ``[M, M]`` from ``[K, M, D]``: the mean of the clients'.
+
+    All clients have the same virtual nodes where the server's model is judged. With a node that is 0 it is 0.
+    """
+    unit = torch.nn.functional.normalize(virtual, dim=2)
+    return torch.bmm(unit, unit.transpose(1, 2)).mean(0)

@@ -25,6 +25,7 @@ from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TELLS_ERRORS = True
@@ -120,12 +121,19 @@ def _seconds(spec: TableSpec, protocol: str, source: RunSource) -> str:
 
 def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
     """Draw a line of charts for each data set and client count, probes across."""
-    places, drawn = spec.places, [(quantity(spec, cell.panel), line) for cell, line in found.items()]
+    places = spec.places
     figure.set_size_inches(max(0.8 + 3.2 * len(spec.panels), 7.2), 0.9 + 3.1 * len(places))
+    grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
+    draw_lines(grid.tolist(), spec, found)
+    charts.legend(figure)
+
+
+def draw_lines(grid: Sequence[Sequence[Axes]], spec: TableSpec, found: dict[Cell, Curve]) -> None:
+    """Draw the lines into a grid of charts, data sets and client counts down, probes across."""
+    drawn = [(quantity(spec, cell.panel), line) for cell, line in found.items()]
     heights = [kind.scale * value.mean for kind, line in drawn for value in line.points]
     whole = not any(kind.error for kind, _ in drawn) and charts.far_apart(heights)
-    grid = figure.subplots(len(places), len(spec.panels), squeeze=False, sharey=True, sharex=True)
-    for line, (dataset, clients) in zip(grid, places, strict=True):
+    for line, (dataset, clients) in zip(grid, spec.places, strict=True):
         for chart, panel in zip(line, spec.panels, strict=True):
             kind = quantity(spec, panel)
             for number, row in enumerate(spec.rows):
@@ -136,4 +144,3 @@ def draw(figure: Figure, spec: TableSpec, found: dict[Cell, Curve]) -> None:
             named = kind.title if "curve" in spec.options else charts.axis(kind)
             left = f"{place(dataset, clients)}\n{named}" if chart is line[0] else ""
             charts.tidy(chart, "round", left, panel.title, whole=whole)
-    charts.legend(figure)

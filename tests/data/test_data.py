@@ -270,7 +270,7 @@ def _cached_toy(toy: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tu
     """Let the toy graph pass for Cora: where its cache file goes, and a list that grows with every build."""
     built: list[str] = []
 
-    def build(dataset: Dataset, cache: Path) -> Graph:
+    def build(dataset: Dataset, cache: Path, **_: bool) -> Graph:
         built.append(dataset.name)
         return toy
 

@@ -74,6 +74,9 @@ def test_masks_that_are_not_read_are_named(
         monkeypatch.setattr(Own, "given", data)
         Own().build(tmp_path)
         assert capsys.readouterr().err.partition(" are not")[0] == told
+        Own().load(tmp_path, split_drawn=False)  # a partitioner may have its roles from them
+        assert capsys.readouterr().err == ""
+        Own().cache_path(tmp_path).unlink()
 
 
 def test_a_data_set_of_ones_own_is_pinned_at_first_load(

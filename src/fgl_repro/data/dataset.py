@@ -14,7 +14,7 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.core.schema import Option, added
 from fgl_repro.data.catalog import COMPONENTS, FEATURES, NAMES, Facts, facts
-from fgl_repro.data.sources.source import RawGraph, Source, checked, of_pyg
+from fgl_repro.data.sources.source import RawGraph, Source, checked, of_pyg, tell_of_masks
 
 if TYPE_CHECKING:
     from fgl_repro.data.graph import Graph
@@ -82,10 +82,15 @@ class Dataset(Option):
             return ""
         return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
 
-    def load(self, cache: Path) -> Graph:
+    def load(self, cache: Path, *, split_drawn: bool = True) -> Graph:
         """Load the graph from the folder ``cache``. It is built first if it is not there, or is not what it should be.
 
         Its content is compared with the published fingerprint or, where none is known, with that of the first load.
+
+        Args:
+            cache: Folder of downloads and processed graphs.
+            split_drawn: Whether the protocol draws the split. Masks of a graph that is built are then not read, which
+                is said; otherwise a partitioner says who trains, and may have its roles from them.
 
         Raises:
             UserError: No source has the data, a file is not what it should be, or the content has changed.
@@ -101,7 +106,7 @@ class Dataset(Option):
             graph = None
         cached = graph is not None
         if graph is None:
-            graph = self.build(cache)
+            graph = self.build(cache, split_drawn=split_drawn)
             fingerprint = expected.get("fingerprint", graph.fingerprint)
             if graph.fingerprint != fingerprint:
                 raise UserError(
@@ -133,8 +138,11 @@ class Dataset(Option):
         whole, part = {"nodes": self.known.full_nodes}, {"nodes": self.known.nodes, "edges": self.known.edges}
         return sizes | {"whole": whole, "largest": part if self.known.nodes else {}}.get(self.component, {})
 
-    def build(self, cache: Path) -> Graph:
+    def build(self, cache: Path, *, split_drawn: bool = True) -> Graph:
         """Build the graph from its raw files, past the cache of processed graphs.
+
+        Args:
+            cache, split_drawn: As for ``load``.
 
         Raises:
             UserError: As ``load``, or ``cache`` cannot be written.
@@ -142,7 +150,10 @@ class Dataset(Option):
         from fgl_repro.data import download, process
 
         download.writable(cache)
-        raw = of_pyg(self.name, self.raw(cache))
+        given = self.raw(cache)
+        raw = of_pyg(self.name, given)
+        if split_drawn:
+            tell_of_masks(self.name, given)
         whole = process.whole_graph(self.name, checked(self.name, raw) if self.known is None else raw)
         part = process.largest_component(whole)
         if self.known is not None and (wrong := process.difference(raw, part, self.known)):

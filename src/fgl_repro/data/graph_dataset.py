@@ -58,8 +58,8 @@ class GraphDataset(Dataset):
         instead = ", not raw()" if type(self).raw is not Dataset.raw else ""
         raise UserError(f"{self.name} is a data set of graphs, which the method graphs(cache) must give{instead}.")
 
-    def build(self, cache: Path) -> GraphSet:
-        """Build the graphs, past the cache of them.
+    def build(self, cache: Path, *, split_drawn: bool = True) -> GraphSet:
+        """Build the graphs, past the cache of them; masks, which are of nodes, they have none.
 
         Raises:
             UserError: They are not the published ones or, of one's own, no graphs that can be learned from.

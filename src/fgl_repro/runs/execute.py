@@ -45,7 +45,7 @@ def execute(config: Config, report: Report | None = None, slot: int = 0) -> Outc
     device = pick_device(config.runtime.device, slot)
     prepare(device, config.runtime.threads, config.runtime.deterministic)
     resting = memory.begin(device)
-    graph = config.dataset.load(Path(config.paths.cache))
+    graph = config.dataset.load(Path(config.paths.cache), split_drawn=config.split.source != "partitioner")
     world = config.setting.build(graph, config.partitioner, config.split)
     ready = time.perf_counter()
     training, metrics, probing = federate(config, world, device, report)

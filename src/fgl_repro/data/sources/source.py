@@ -95,9 +95,6 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         raise UserError(
             f"raw() of the data set {name} must give a PyG Data with x, edge_index and y, not {data!r:.80}."
         )
-    if unread := [mask for mask in ("train_mask", "val_mask", "test_mask") if mask in data]:
-        which = f"{', '.join(unread)} of {name} are not read, the protocol draws the split"
-        print(f"{which}: docs/adding.md says how to have one's own.", file=sys.stderr)
     x, edges = features_of(f"the data set {name}", data.x), links_of(f"the data set {name}", data.edge_index)
     labels = data.y.cpu().long().numpy() if _whole(data.y) else np.zeros(0)
     parts = (x.values(), x.col_indices(), x.crow_indices()) if x.is_sparse_csr else (x.to_dense(),)
@@ -112,6 +109,18 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         )
     classes = max(int(labels.max(initial=-1)) + 1, known)
     return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
+
+
+def tell_of_masks(name: str, given: Any) -> None:
+    """Say on stderr which masks what :func:`of_pyg` takes has, since whoever made them may expect them to be read."""
+    if isinstance(given, RawGraph):
+        return
+    from torch_geometric.data import Dataset
+
+    data = given[0] if isinstance(given, Dataset) else given
+    if unread := [mask for mask in ("train_mask", "val_mask", "test_mask") if mask in data]:
+        which = f"{', '.join(unread)} of {name} are not read, the protocol draws the split"
+        print(f"{which}: docs/adding.md says how to have one's own.", file=sys.stderr)
 
 
 def checked(name: str, raw: RawGraph) -> RawGraph:

@@ -272,7 +272,10 @@ def test_a_run_of_a_former_text_is_warned_of(made_up: None, monkeypatch: pytest.
         warnings.simplefilter("error")
         fgl_repro.run(**PLACE)
     monkeypatch.setattr("fgl_repro.runs.provenance.options_digest", lambda config: "edited")
-    with pytest.warns(UserWarning, match="files of its options have changed since it was recorded: overrides="):
+    with pytest.warns(
+        UserWarning,
+        match="files of its options have changed since it was .* computed again: overrides=.*: True} does that",
+    ):
         fgl_repro.run(**PLACE)
 
 
@@ -335,5 +338,5 @@ def test_the_page_of_examples_runs(tmp_path: Path, real_graph: Callable[..., Gra
     published = "fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: fedlog, "
     assert done.stdout.startswith(published)
     assert done.stdout.rstrip().splitlines()[-1].startswith("method=fedmine does not exist: choose from")
-    assert len(RecordStore(tmp_path / "results/records").files()) == 6
+    assert len(RecordStore(tmp_path / "results/records").files()) == 7
     assert len(RecordStore(tmp_path / "elsewhere").files()) == 1

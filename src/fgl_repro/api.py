@@ -24,7 +24,7 @@ from fgl_repro.runs import frames, obtain, tuning
 from fgl_repro.runs.finished import Run, Sweep
 from fgl_repro.runs.folders import RunFolders, default_records, default_results, folder_named
 from fgl_repro.runs.names import label
-from fgl_repro.runs.provenance import edited, mixed_graphs
+from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import PREFIX
 from fgl_repro.tables import artifact, compare, needs, printing
@@ -80,12 +80,14 @@ def run(
         records, results: Folders of the records and of what is published.
 
     Raises:
-        UserError: An option does not exist, options do not go together, or the run cannot be done.
+        UserError: An option does not exist, options do not go together, or the run cannot be done; or an announced data
+            set gives another graph than its runs rest on.
     """
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     folders = _folders(records, results, fresh)
     config = _config(choices, _dotted(overrides), curves, folders)
+    _refuse_changed_data([config])
     with as_user_error():
         obtain.obtain_tuned(config, folders)
     found = _found(config, folders, choices, _dotted(overrides))
@@ -119,7 +121,7 @@ def sweep(
             needs its ``if __name__ == "__main__":``.
 
     Raises:
-        UserError: A combination can never run; said before anything has run.
+        UserError: A combination can never run, or as of ``run`` an announced data set; said before anything has run.
     """
     folders = _folders(records, results, fresh)
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
@@ -132,6 +134,7 @@ def sweep(
         for values in product(*swept.values())
     ]
     configs = [_config(*each, curves, folders) for each in asked]
+    _refuse_changed_data(configs)
     failed = obtain.obtain_all(configs, jobs, folders)
     found = [_found(config, folders, *each) for config, each in zip(configs, asked, strict=True)]
     runs = tuple(run for run in found if run is not None)
@@ -214,11 +217,15 @@ def table(
     kept = {"datasets": datasets, "clients": clients, "methods": methods, "seeds": seeds}
     wanted = narrowed(with_rows(load(name), _listed(add)), protocol, {axis: _listed(has) for axis, has in kept.items()})
     own = replace(folders, paper=wanted.spec.paper)
+    _refuse_changed_data(needs.firsts(wanted.part, wanted.protocol))
     if fill and (failed := obtain.obtain_all(needs.runs(wanted.to_run, wanted.protocol), jobs, own)):
         raise UserError(f"{len(failed)} runs failed; {': '.join(failed[0])}")
     archive = own.done
     runs = needs.needed(wanted.part, wanted.protocol, archive)
-    if mixed := mixed_graphs(record for key in runs if (record := archive.load(key)) is not None):
+    found = {key: record for key in runs if (record := archive.load(key)) is not None}
+    for key, record in found.items():
+        _refuse_other_data(record, runs[key])
+    if mixed := mixed_graphs(found.values()):
         warnings.warn(mixed, stacklevel=2)
     if wanted.spec.kind != ACCURACY:
         return _frame(artifact.make(wanted.part, wanted.protocol, archive).content.rows)
@@ -258,6 +265,22 @@ def _config(choices: Mapping[str, Any], overrides: Mapping[str, Any], curves: st
     return build({**dotted, "runtime.curves": curves, "paths.records": str(folders.records), **overrides}, **given)
 
 
+def _refuse_changed_data(configs: Iterable[Config]) -> None:
+    """Ask announced data sets for their graphs, each once, before anything is found or run, and refuse other ones.
+
+    Their text is part of keys, and not the data that it refers to.
+    """
+    asked = {(config.paths.cache, repr(config.dataset)): config for config in configs if config.dataset.announced}
+    for config in asked.values():
+        config.dataset.refuse_change(Path(config.paths.cache))
+
+
+def _refuse_other_data(record: Record, config: Config) -> None:
+    """Refuse a run of an announced data set that was made on another graph: the cached one may be gone since."""
+    if config.dataset.announced:
+        config.dataset.refuse_other_graph(record.data["fingerprint"], Path(config.paths.cache))
+
+
 def _options(choices: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:
     """Write what of science was asked for and is no part of a run's usual name."""
     more = {name: choices[name] for name in ("setting", "protocol", "partitioner", "model")} | _of_science(overrides)
@@ -277,10 +300,9 @@ def _found(config: Config, folders: RunFolders, choices: Mapping[str, Any], over
         return None
     record = archive.load(key)
     assert record is not None
-    if archive.is_local(key) and edited(record, chosen):
-        what = "the files of its options have changed since it was recorded"
-        fix = 'overrides={"runtime.force": True} computes it again'
-        warnings.warn(f"{label(record.config)}: {what}: {fix}.", stacklevel=3)
+    _refuse_other_data(record, chosen)
+    if archive.is_local(key) and (told := advice_on_edit(record, chosen, 'overrides={"runtime.force": True}')):
+        warnings.warn(f"{label(record.config)}: {told}", stacklevel=3)
     run = _as_run(record, config.setting.focus, config.protocol.selection, folders)
     return replace(run, options=_options(choices, overrides), overrides=_of_science(overrides))
 

@@ -116,7 +116,7 @@ def test_a_check_builds_a_data_set_of_ones_own_anew(
     monkeypatch.undo()
     monkeypatch.setattr(cli, "_dataset", lambda name, features: Own("raw"))
     monkeypatch.setattr(Own, "given", pyg([1, 0], [(0, 1)]))
-    with pytest.raises(UserError, match=r"own \(raw\): runs are given the cached graph .* raise revision in its class"):
+    with pytest.raises(UserError, match=r"own \(raw\): its runs rest on the graph .* raise revision in its class"):
         cli._check("own", SimpleNamespace(cache=tmp_path, features=None))
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fgl_repro.data.dataset import Dataset
 from fgl_repro.runs import provenance
+from support import helpers
 
 
 def checkout(folder: Path) -> None:
@@ -55,3 +57,34 @@ def test_outside_a_checkout_nothing_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "package/runs/provenance.py"))
     assert provenance.git_state.__wrapped__() == {"sha": None, "dirty": None}
+
+
+@pytest.mark.parametrize(
+    ("own", "announced", "data", "told"),
+    [
+        (False, False, "former", "runtime.force=true does that."),
+        (True, False, "former", "where mine gives another graph since, raise revision in its class; otherwise runtime"),
+        (True, False, None, "where mine gives another graph since, raise revision in its class; otherwise runtime"),
+        (True, False, "present", "runtime.force=true does that."),
+        (True, True, "former", "runtime.force=true does that."),
+    ],
+    ids=["a known graph", "its file", "an older record", "another file", "a graph that was compared"],
+)
+def test_a_data_set_whose_file_has_changed_wants_another_revision(
+    own: bool, announced: bool, data: str | None, told: str
+) -> None:
+    """To force the run would compute it on the cached graph, the former one."""
+
+    class Mine(Dataset):
+        name = "mine"
+        recorded = {"source": "text"} if announced else {}
+
+    config = helpers.config()
+    if own:
+        config.dataset = Mine()
+    versions = {"options": "former"}
+    versions |= {"dataset": {"present": provenance.data_digest(config)}.get(data, data)} if data else {}
+    record = helpers.record(config).changed(versions=versions)
+    assert f"and it was not computed again: {told}" in provenance.advice_on_edit(record, config, "runtime.force=true")
+    now = {"options": provenance.options_digest(config)}
+    assert provenance.advice_on_edit(record.changed(versions=now), config, "runtime.force=true") == ""

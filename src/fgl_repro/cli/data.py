@@ -204,11 +204,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
             return 0
     expected = published or anew or graph.fingerprint
     if graph.fingerprint != expected and name not in NAMES:
-        raise UserError(
-            f"{name} ({dataset.form}): runs are given the cached graph {graph.fingerprint[:12]}..., and what `raw` or "
-            f"`graphs` gives now is {expected[:12]}...: raise revision in its class, so that it is another data set, "
-            "or let it give the same each time"
-        )
+        raise dataset.other_graph(graph.fingerprint, expected)
     if graph.fingerprint != expected:
         raise UserError(
             f"{name} ({dataset.form}) has fingerprint {graph.fingerprint[:12]}..., expected {expected[:12]}...: "

@@ -32,7 +32,7 @@ from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, tune
-from fgl_repro.runs.provenance import edited, mixed_graphs
+from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import RecordStore
 from fgl_repro.runs.summary import summary
@@ -69,9 +69,8 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         found = "recorded in" if fresh else "already recorded in"
         print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
         print(summary(record, config.setting.focus, SELECTION_OF[config.protocol.selection]), flush=True)
-        if not fresh and edited(record, chosen.config):
-            what = "the files of its options have changed since it was recorded, and it was not computed again"
-            print(f"fgl-train: {what}: runtime.force=true does that.", file=sys.stderr)
+        if not fresh and (told := advice_on_edit(record, chosen.config, "runtime.force=true")):
+            print(f"fgl-train: {told}", file=sys.stderr)
     return record
 
 

@@ -24,7 +24,8 @@ def announce(option: Kind) -> Kind:
     """Make a class, of a method say, an option by its name in this process; a decorator.
 
     The text of the class (and of its bases outside this package) becomes part of the keys of its runs: whoever changes
-    it is never given the runs of its former self. What the class calls elsewhere is not part of them.
+    it is never given the runs of its former self. What the class calls elsewhere is not part of them; whether a data
+    set still gives the graph of its runs is asked by :meth:`fgl_repro.data.dataset.Dataset.refuse_change`.
 
     Raises:
         UserError: It is no option, takes a name that is taken, or its text cannot be found.

@@ -14,12 +14,16 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
 from fgl_repro.core.schema import Option, added
 from fgl_repro.data.catalog import COMPONENTS, FEATURES, NAMES, Facts, facts
-from fgl_repro.data.sources.source import RawGraph, Source, checked, of_pyg, tell_of_masks
+from fgl_repro.data.sources.source import RawGraph, Source, checked, digest_of, of_pyg, tell_of_masks
 
 if TYPE_CHECKING:
     from fgl_repro.data.graph import Graph
 
 CACHE_VERSION = 1  # raise by hand when the processing or the cache's layout changes
+
+_GIVEN: dict[tuple[type, str, Path], tuple[str, str]] = {}
+"""What a data set gave last in this process, by its class, its identity and the cache folder: a digest of the raw data,
+which costs little, and the fingerprint of the graph that was made of it, which costs more."""
 
 
 @dataclass
@@ -54,6 +58,14 @@ class Dataset(Option):
         """Return what the catalogue says of it; None for a data set of one's own."""
         return facts(self.name) if self.name in NAMES else None
 
+    @property
+    def announced(self) -> bool:
+        """Whether a notebook or script defines it, which may give another graph each time though its text is the same.
+
+        ``announce`` notes the text.
+        """
+        return "source" in self.recorded
+
     def raw(self, cache: Path) -> Any:
         """Return the whole graph as it comes: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, or a ``Dataset``.
 
@@ -80,12 +92,17 @@ class Dataset(Option):
         ours = type(self).__module__.startswith("fgl_repro.")
         if whole and ours and self.constants() == {self.named: self.name, "revision": Dataset.revision}:
             return ""
-        return f"-{hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]}"
+        return f"-{self._digest}"
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]
 
     def load(self, cache: Path, *, split_drawn: bool = True) -> Graph:
         """Load the graph from the folder ``cache``. It is built first if it is not there, or is not what it should be.
 
-        Its content is compared with the published fingerprint or, where none is known, with that of the first load.
+        Its content is compared with the published fingerprint or, where none is known, with that of the first load. Of
+        an announced data set, what it gives now is compared, too, once in a process.
 
         Args:
             cache: Folder of downloads and processed graphs.
@@ -93,9 +110,10 @@ class Dataset(Option):
                 is said; otherwise a partitioner says who trains, and may have its roles from them.
 
         Raises:
-            UserError: No source has the data, a file is not what it should be, or the content has changed.
+            UserError: No source has the data, a file is not what it should be, the content has changed, or ``cache``
+                cannot be written.
         """
-        from fgl_repro.data import process
+        from fgl_repro.data import download, process
 
         path = self.cache_path(cache)
         pin = path.with_suffix(".json")
@@ -105,7 +123,10 @@ class Dataset(Option):
             print(f"{path} does not hold the {self.name} it should: built again from the raw files.", file=sys.stderr)
             graph = None
         cached = graph is not None
+        if graph is not None and self.announced:
+            self.refuse_other_graph(graph.fingerprint, cache)
         if graph is None:
+            download.writable(cache)
             graph = self.build(cache, split_drawn=split_drawn)
             fingerprint = expected.get("fingerprint", graph.fingerprint)
             if graph.fingerprint != fingerprint:
@@ -115,10 +136,57 @@ class Dataset(Option):
                     f"or delete {pin} if no run has used it"
                 )
             process.write_cache(path, graph)
+            _GIVEN[type(self), self._digest, cache] = "", graph.fingerprint
         if "fingerprint" not in expected:
             with suppress(OSError) if cached else nullcontext():  # others' cache, which may be read-only, will do
                 write_atomic(pin, json.dumps(_learned(graph), indent=1) + "\n")
         return graph
+
+    def refuse_other_graph(self, fingerprint: str, cache: Path, *, anew: bool = False) -> None:
+        """Refuse what ``raw`` or ``graphs`` gives where it is another graph than the one that runs rest on.
+
+        Args:
+            fingerprint: That of the graph that runs rest on.
+            cache: Folder where downloads may be kept.
+            anew: Whether to call it though this process has: a notebook may have changed what it refers to since.
+
+        Raises:
+            UserError: It is another graph, or none at all.
+        """
+        where = type(self), self._digest, cache
+        known = _GIVEN.get(where)
+        if known is None or anew:
+            try:
+                given = self._given(cache)
+            except OSError:  # its files cannot be read here, and the graph that was made of them will do
+                _GIVEN.pop(where, None)
+                return
+            digest = digest_of(given)
+            if known is None or not digest or digest != known[0]:
+                known = digest, self._made(given).fingerprint
+            _GIVEN[where] = known
+        if known[1] != fingerprint:
+            raise self.other_graph(fingerprint, known[1])
+
+    def refuse_change(self, cache: Path) -> None:
+        """Refuse what ``raw`` or ``graphs`` gives now where it is not the cached graph.
+
+        Raises:
+            UserError: As ``refuse_other_graph``.
+        """
+        if pin := _pinned(self.cache_path(cache).with_suffix(".json")):
+            self.refuse_other_graph(pin["fingerprint"], cache, anew=True)
+        else:
+            _GIVEN.pop((type(self), self._digest, cache), None)
+
+    def other_graph(self, fingerprint: str, given: str) -> UserError:
+        """Say that runs rest on the graph of one ``fingerprint``, and that the one ``given`` now has another."""
+        kind = type(self)
+        return UserError(
+            f"{self.name} ({self.form}): its runs rest on the graph {fingerprint[:12]}..., and what `raw` or `graphs` "
+            f"gives now is {given[:12]}...: raise revision in its class (`revision = {kind.revision + 1}` in "
+            f"{kind.__name__}), so that it is another data set, or let it give the same each time"
+        )
 
     def _expected(self, pin: dict[str, Any]) -> dict[str, Any]:
         """Return what is known of the graph.
@@ -145,15 +213,22 @@ class Dataset(Option):
             cache, split_drawn: As for ``load``.
 
         Raises:
-            UserError: As ``load``, or ``cache`` cannot be written.
+            UserError: As ``load``.
         """
-        from fgl_repro.data import download, process
-
-        download.writable(cache)
-        given = self.raw(cache)
-        raw = of_pyg(self.name, given)
-        if split_drawn:
+        given = self._given(cache)
+        graph = self._made(given)
+        if split_drawn and self.unit == "node":
             tell_of_masks(self.name, given)
+        return graph
+
+    def _given(self, cache: Path) -> Any:
+        return self.raw(cache)
+
+    def _made(self, given: Any) -> Graph:
+        """Make the graph of what ``raw`` has given."""
+        from fgl_repro.data import process
+
+        raw = of_pyg(self.name, given)
         whole = process.whole_graph(self.name, checked(self.name, raw) if self.known is None else raw)
         part = process.largest_component(whole)
         if self.known is not None and (wrong := process.difference(raw, part, self.known)):

@@ -58,16 +58,15 @@ class GraphDataset(Dataset):
         instead = ", not raw()" if type(self).raw is not Dataset.raw else ""
         raise UserError(f"{self.name} is a data set of graphs, which the method graphs(cache) must give{instead}.")
 
-    def build(self, cache: Path, *, split_drawn: bool = True) -> GraphSet:
-        """Build the graphs, past the cache of them; masks, which are of nodes, they have none.
+    def _given(self, cache: Path) -> Any:
+        return self.graphs(cache)
+
+    def _made(self, given: Any) -> GraphSet:
+        """Make the set of what ``graphs`` has given.
 
         Raises:
             UserError: They are not the published ones or, of one's own, no graphs that can be learned from.
         """
-        from fgl_repro.data import download
-
-        download.writable(cache)
-        given = self.graphs(cache)
         found = given if isinstance(given, GraphSet) else of_pyg(self.name, given)
         if self.known is None:  # else the fingerprint or the sizes tell
             graph_checks.check(found)

@@ -54,12 +54,36 @@ def options_digest(config: Config) -> str:
     Those of their bases are among them. Whoever edits a method and forgets its ``revision`` is told so by the digest.
     Options of a notebook have no file.
     """
-    return _text(frozenset(kind.__module__ for axis in AXES for kind in type(getattr(config, axis)).__mro__))
+    return _digest_of(config, AXES)
+
+
+def data_digest(config: Config) -> str:
+    """Return the same of the data set alone, whose graph is cached whatever becomes of its file."""
+    return _digest_of(config, ("dataset",))
 
 
 def edited(record: Record, config: Config) -> bool:
     """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
     return record.versions.get("options") not in (None, options_digest(config))
+
+
+def advice_on_edit(record: Record, config: Config, force: str) -> str:
+    """Say what to do where the files of a run's options have changed since it was recorded.
+
+    The text is empty where none have.
+
+    Args:
+        force: What has a run computed again. That takes the cached graph, which may not be what a data set of one's own
+            gives since it was edited; of an announced one it is, or the run is refused.
+    """
+    if not edited(record, config):
+        return ""
+    what = "the files of its options have changed since it was recorded, and it was not computed again"
+    data = config.dataset
+    if data.known is not None or data.announced or record.versions.get("dataset") == data_digest(config):
+        return f"{what}: {force} does that."
+    graph = f"where {data.name} gives another graph since, raise revision in its class"
+    return f"{what}: {graph}; otherwise {force} does that, on the cached graph."
 
 
 def mixed_graphs(records: Iterable[Record]) -> str:
@@ -81,6 +105,10 @@ def mixed_graphs(records: Iterable[Record]) -> str:
         return ""
     fix = "raise the data set's revision, or keep its runs in another folder of records"
     return f"Runs of one data set were made on different graphs, {'; '.join(mixed)}: {fix}."
+
+
+def _digest_of(config: Config, axes: Iterable[str]) -> str:
+    return _text(frozenset(kind.__module__ for axis in axes for kind in type(getattr(config, axis)).__mro__))
 
 
 @cache
@@ -144,7 +172,7 @@ def note_of(config: Config) -> Note:
         cell=cell_of(config),
         config=science(config),
         protocol=config.protocol.name,
-        versions=versions() | {"options": options_digest(config)},
+        versions=versions() | {"options": options_digest(config), "dataset": data_digest(config)},
         git=git_state(),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import operator
 import sys
@@ -109,6 +110,27 @@ def of_pyg(name: str, given: Any) -> RawGraph:
         )
     classes = max(int(labels.max(initial=-1)) + 1, known)
     return checked(name, RawGraph(features, edges, labels, classes, f"the data set {name}"))
+
+
+def digest_of(given: Any) -> str:
+    """Digest what makes another graph of a PyG ``Data`` with dense tensors, which is quick.
+
+    The digest is empty of anything else. The same graph may have another digest, as where features are of other types.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    parts = [given.x, given.edge_index, given.y] if isinstance(given, Data) else []
+    if not parts or not all(isinstance(part, torch.Tensor) and part.layout == torch.strided for part in parts):
+        return ""
+    digest = hashlib.sha256()
+    try:
+        for part in parts:
+            digest.update(f"{part.dtype} {list(part.shape)}".encode())
+            digest.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)
+    except (RuntimeError, NotImplementedError):  # what has no bytes is refused in a sentence, as no graph
+        return ""
+    return digest.hexdigest()
 
 
 def tell_of_masks(name: str, given: Any) -> None:

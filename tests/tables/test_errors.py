@@ -161,7 +161,7 @@ def test_the_curve_that_selects_by_test_rows_is_the_probes(protocol: str, tmp_pa
     page = artifact.make(drawing, protocol, Archive(store, {})).page
     assert ("60.00" in page) == (protocol == "fedvn")
     assert "80.00" in page
-    told = "1 runs were recorded without curves: `fgl-table run fedvn/fig2b"
+    told = "1 runs were recorded without curves: write `curves: all` in conf/table/fedvn/fig2b.yaml, and `fgl-table run"
     assert (told in page) == (protocol == "fedvn_heldout")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,7 +128,18 @@ def parse(path: Path) -> TableSpec:
     if spec.sweep:
         spec = with_lines(spec, spec.rows)
     _check(spec)
-    return spec
+    return _with_curves(spec)
+
+
+def _with_curves(spec: TableSpec) -> TableSpec:
+    """Give a table that does not say which curves it is read from those that its kind is: else its rows would be blank.
+
+    A kind may need fewer where ``options.curve`` names what methods trace, which every run keeps.
+    """
+    kind = sys.modules[f"{KINDS}.{spec.kind}"]
+    if spec.curves != "none" or not hasattr(kind, "CURVES"):
+        return spec
+    return replace(spec, curves=getattr(kind, "TRACED", kind.CURVES) if "curve" in spec.options else kind.CURVES)
 
 
 def _check(spec: TableSpec) -> None:

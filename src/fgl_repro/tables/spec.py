@@ -39,6 +39,7 @@ class TableSpec(Entries):
         model: Option of ``conf/model``; ``auto``: the architecture of each method's own paper.
         curves: Which curves it is read from: ``validation``, which runs always keep, for what methods trace and, where
             test rows select the round, for accuracy on them; ``all`` (``runtime.curves=all``) for that of any probe.
+            Where the yaml says none, a kind that is read from curves has its own.
         proposed: The paper's own method, where rows compare methods.
         note: What a reader must know: how the printed thing was understood, where it is read from.
         differences: Lines that a table prints below its rows: the first of two rows (their ids) minus the second.

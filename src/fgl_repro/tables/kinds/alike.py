@@ -25,6 +25,8 @@ from fgl_repro.tables.spec import TableSpec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CURVES = "all"
+
 SimilarityByPair = dict[tuple[int, int], Stat]
 """Similarity by pair of clients, those without a graph of the class left out."""
 

@@ -18,6 +18,8 @@ from fgl_repro.tables.printed_pairs import PrintedPair
 from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
+CURVES, TRACED = "all", "validation"
+
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows down, rounds across, ours and printed, as they are told."""
@@ -41,7 +43,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         return texts, rows
 
     heads = ["", *(head for number in rounds for head in (f"round {number}", beside))]
-    content = common.filled(spec, heads, line, wanted, bare=sum(curve.bare for curve in found.values()))
+    bare = [why for curve in found.values() for why in curve.bare]
+    content = common.filled(spec, heads, line, wanted, bare)
     return printed_pairs.compared(content, pairs, str(spec.options.get("verdicts", "print")))
 
 

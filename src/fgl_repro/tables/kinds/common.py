@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgl_repro.config import Config, build, digest
+from fgl_repro.config import Config, build, conf_dir, digest
+from fgl_repro.config.yamls import searched
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.download import DataUnavailableError
@@ -60,13 +62,13 @@ CellLines = tuple[list[object], list[dict[str, Any]]]
 
 
 def filled(
-    spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], CellLines], seeds: int, bare: int = 0
+    spec: TableSpec, heads: Sequence[str], line: Callable[[Cell], CellLines], seeds: int, bare: Sequence[str] = ()
 ) -> Content:
     """Fill a grid for every panel, data set and client count.
 
     Args:
         seeds: With how many seeds a number counts as done.
-        bare: Runs that do not have the curves which the table is read from.
+        bare: Why runs do not have the curves which the table is read from, as for ``without_curves``.
     """
     rows: list[dict[str, Any]] = []
     parts = []
@@ -83,11 +85,29 @@ def count_done(rows: Iterable[Mapping[str, Any]], seeds: int) -> int:
     return sum(row["n_seeds"] >= seeds for row in rows)
 
 
-def without_curves(spec: TableSpec, runs: int) -> list[str]:
-    """Say what to do about runs without the curves which a table is read from; nothing where all have them."""
-    again = spec.name if spec.curves == "all" else f"{spec.name} --fresh"
-    advice = f"{runs} runs were recorded without curves: `fgl-table run {again}` does them again with."
-    return [advice] if runs else []
+UNASKED, UNPUBLISHED, UNTRACED = "unasked", "unpublished", "untraced"
+"""Why a run lacks a curve: it was not asked to keep it; every run keeps it, but it was not published; none has it."""
+
+
+def without_curves(spec: TableSpec, bare: Sequence[str]) -> list[str]:
+    """Say what to do about runs without the curves which a table is read from; nothing where all have them.
+
+    Args:
+        bare: One of the three words for each such run.
+    """
+    yaml = spec.path.relative_to(conf_dir().parent) if spec.is_ours else spec.path
+    folders = [f" --config-dir {shlex.quote(str(folder))}" for folder in searched if spec.path.is_relative_to(folder)]
+    run = f"fgl-table run {spec.name}{''.join(folders)}"
+    again = f"`{run}` does them again with"
+    if spec.curves != "all":
+        again = f"write `curves: all` in {yaml}, and {again}"
+    name = spec.options.get("curve")
+    advice = {
+        UNASKED: f"runs were recorded without curves: {again}.",
+        UNPUBLISHED: f"runs were published without curves: `{run} --fresh` does them again with.",
+        UNTRACED: f"runs trace nothing called {name}: correct options.curve in {yaml}, or leave out their rows.",
+    }
+    return [f"{bare.count(why)} {what}" for why, what in advice.items() if why in bare]
 
 
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Record]:

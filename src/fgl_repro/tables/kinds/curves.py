@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TELLS_ERRORS = True
+CURVES, TRACED = "all", "validation"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean and std over seeds, a point a round; ``bare``: runs recorded without the curve."""
+    """Mean and std over seeds, a point a round; ``bare``: why each run without the curve lacks it."""
 
     points: list[Stat]
-    bare: int
+    bare: list[str]
 
 
 def over_seeds(curves: Sequence[Sequence[float | None]]) -> list[Stat]:
@@ -57,15 +58,25 @@ def curve(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Curv
     name = str(spec.options.get("curve", cell.panel.probe))
     found = [_kept(record, name, source) for record in records]
     full = [values for values in found if values]
-    return Curve(over_seeds(full), len(found) - len(full))
+    bare = [record for record, values in zip(records, found, strict=True) if not values]
+    return Curve(over_seeds(full), [_reason(spec, record, name, source) for record in bare])
 
 
 def _kept(record: Record, name: str, source: RunSource) -> list[float | None]:
     """Read a run's curve. Where the rows of its one probe select the round, the curve that selects is the probe's."""
     curves = source.curves(record.key)
-    if name not in curves and record.tested and set(record.metrics) == {"validation", name}:
-        name = "validation"
-    return curves.get(name, [])
+    return curves.get("validation" if name not in curves and _selects(record, name) else name, [])
+
+
+def _selects(record: Record, name: str) -> bool:
+    return record.tested and set(record.metrics) == {"validation", name}
+
+
+def _reason(spec: TableSpec, record: Record, name: str, source: RunSource) -> str:
+    """Tell why a run lacks a curve; what methods trace, and what selects the round, every run keeps."""
+    if "curve" in spec.options:
+        return common.UNTRACED if source.curves(record.key) else common.UNPUBLISHED
+    return common.UNPUBLISHED if _selects(record, name) and spec.curves != "all" else common.UNASKED
 
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
@@ -78,7 +89,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
             rows.append(head | {"round": number} | columns_of(value, 6, "mean", "std", "n_seeds"))
         if not line.points:
             rows.append(head | {"round": ""} | columns_of(None, 6, "mean", "std", "n_seeds"))
-    bare = sum(line.bare for cell, line in found.items() if cell.panel == spec.panels[0])
+    bare = [why for cell, line in found.items() if cell.panel == spec.panels[0] for why in line.bare]
     parts = [_body(spec, found), *common.without_curves(spec, bare)]
     if spec.options.get("seconds"):
         parts.append(_seconds(spec, protocol, source))

@@ -20,6 +20,7 @@ from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
+CURVES = "all"
 ROUNDS, COST = "rounds_to_reach_0.8", "communication_cost_to_reach_0.8"
 
 
@@ -82,5 +83,6 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         return [*words, stat_text(found.megabytes, 2, wanted), decimal(cost, 2)], [row]
 
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
-    content = common.filled(spec, heads, line, wanted, bare=sum(found.bare for found in reach.values()))
+    bare = [common.UNASKED] * sum(found.bare for found in reach.values())
+    content = common.filled(spec, heads, line, wanted, bare)
     return printed_pairs.compared(content, pairs)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TELLS_ERRORS = True
+CURVES = "all"
 MOST_NUMBERED = 20
 """Up to how many virtual nodes a heat map numbers."""
 

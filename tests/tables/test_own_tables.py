@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.config import compose, search, yamls
+from fgl_repro.core import registry
+from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact
-from fgl_repro.tables.load import parse
+from fgl_repro.tables import artifact, kinds, needs
+from fgl_repro.tables.kinds import common, gamma
+from fgl_repro.tables.load import KINDS, parse
 from fgl_repro.tables.spec import TableSpec
 from support import helpers
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "adding.md"
+FILES = Path(kinds.__file__).parent
 
 OWN = """
 title: T
@@ -84,3 +91,81 @@ def test_the_advice_on_runs_without_curves_is_one_that_works(
     body = artifact.make(spec, "fedlog", Archive(store, {})).content.body
     assert told in body
     assert "--fresh" not in body, "what is recorded here would be found again"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bytes", "{}"),
+        ("rounds_to", "{target: 0.8}"),
+        ("at_rounds", "{rounds: [1]}"),
+        ("facts", "{facts: {accuracy: accuracy}}"),
+        ("one_client", "{client: 0, classes: {0: first}}"),
+        ("distances", "{nodes: all}"),
+        ("gamma", "{client: 0}"),
+        ("alike", "{}"),
+    ],
+)
+def test_a_table_of_ones_own_needs_no_printed_numbers(
+    kind: str, options: str, conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gamma, "training_nodes", lambda *_: [5, 27])
+    made = artifact.make(own_table(conf, kind, options), "fedlog", Archive(RecordStore(tmp_path / "records"), {}))
+    assert made.content.rows
+    assert "paper" not in made.content.body
+    assert "print" not in made.content.body
+
+
+@pytest.mark.parametrize("kind", ["counts", "owners", "subgraphs", "statistics"])
+def test_a_table_about_data_needs_none_either(
+    kind: str, conf: Path, toy_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "graph_of", lambda *_: toy_graph)
+    monkeypatch.setattr(common, "_WORLDS", {})
+    monkeypatch.setattr(common, "kept", lambda config, graph, what, compute: compute())
+    options = "{setting: plain, scenarios: {disjoint: {partitioner: random, clients: [2]}}}"
+    made = artifact.make(own_table(conf, kind, options), "fedlog", Archive(RecordStore("nowhere"), {}))
+    assert made.content.done > 0
+    assert "paper" not in made.content.body
+    assert "rinted" not in made.content.body
+    if kind == "counts":
+        assert sum(row["count"] for row in made.content.rows if row["client"] == "Global") == toy_graph.num_nodes
+        assert "unseen_node" not in made.content.body, "the setting has no such nodes"
+
+
+def test_without_graph_and_print_there_is_an_empty_table(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "world_of", lambda config: None)
+    made = artifact.make(own_table(conf, "counts"), "fedlog", Archive(RecordStore("nowhere"), {}))
+    assert (made.content.done, made.content.wanted) == (0, 1)
+    assert "The graph cannot be had here." in made.page
+
+
+def rows_of_the_guide() -> dict[str, str]:
+    """The options of each kind, as the guide tells them."""
+    lines = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", GUIDE.read_text(encoding="utf-8"), flags=re.M)
+    return {kind: options for kind, options in lines if kind != "kind"}
+
+
+def test_the_guide_names_every_kind_of_table_and_its_options() -> None:
+    told = rows_of_the_guide()
+    assert set(told) == set(registry.having(KINDS, "content"))
+    pattern = r"(?:spec\.option|options\.get)\(\"(\w+)\"|\"(\w+)\" in spec\.options"
+    read = {
+        kind: {a or b for a, b in re.findall(pattern, (FILES / f"{kind}.py").read_text(encoding="utf-8"))}
+        for kind in [*told, "common"]
+    }
+    every = set().union(*read.values())
+    for kind, options in told.items():
+        named = set(re.findall(r"`(\w+)`", options))
+        assert read[kind] <= named <= every, kind
+        if "common.example(" in (FILES / f"{kind}.py").read_text(encoding="utf-8"):
+            assert "setting" in named, kind
+
+
+def test_the_figure_of_the_guide_is_one(conf: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.M | re.S)
+    (text,) = [block for block in blocks if "kind: curves" in block]
+    path = conf / "table" / "few" / "fig1.yaml"
+    path.write_text(text.replace("fedshrunk", "fedprox"))
+    spec = parse(path)
+    assert {config.runtime.curves for config in needs.runs(spec, spec.protocols[0])} == {"all"}

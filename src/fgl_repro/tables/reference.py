@@ -43,11 +43,13 @@ def lines(file: str) -> tuple[dict[str, str], ...]:
     """Read every line of a file, its entries by column name.
 
     Args:
-        file: Path below ``reference``.
+        file: Path below ``reference``; of a table without printed numbers it is empty, and so are the lines.
 
     Raises:
         UserError: There is no such file.
     """
+    if not file:
+        return ()
     path = Path(__file__).resolve().parent / "reference" / file
     if not path.is_file():
         raise UserError(f"there are no printed numbers at {path}: correct 'reference' in the table's yaml.")

@@ -165,6 +165,11 @@ class TableSpec(Entries):
         """Columns that a drawing has: those of data sets at hand, or all where none is."""
         return [at for at in self.places if at[0] not in self.absent] or self.places
 
+    @property
+    def printed_file(self) -> str:
+        """Path below ``reference`` of the printed numbers that its kind compares with; empty: there are none."""
+        return str(self.options.get("reference", ""))
+
     def option(self, name: str) -> Any:
         """Return an entry of ``options`` that the kind cannot do without.
 

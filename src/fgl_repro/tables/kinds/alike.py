@@ -33,7 +33,7 @@ SimilarityByPair = dict[tuple[int, int], Stat]
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a CSV line a row, class and pair; in text the mean over pairs, the pair least alike, and printed pairs."""
-    paper = reference.numbers(spec.option("reference"), "dataset", "class", "client", "other")
+    paper = reference.numbers(spec.printed_file, "dataset", "class", "client", "other")
     found: dict[Cell, list[SimilarityByPair]] = {}
     rows: list[dict[str, Any]] = []
     body, known, bare, seeds = [], [], 0, len(spec.seeds)

@@ -51,7 +51,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:
     """Read the paper's numbers by row and round; a row is named by its variant, or else by its method."""
     out = {}
-    for line in reference.lines(spec.option("reference")):
+    for line in reference.lines(spec.printed_file):
         *which, number = line["variant"].split(";")
         out[which[0] if which else line["method"], int(number.removeprefix("epoch="))] = float(line["value"])
     return out

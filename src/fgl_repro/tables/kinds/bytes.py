@@ -24,7 +24,7 @@ def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIO
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a data set: up, down, both, printed, ratio, and what was sent once before round 0."""
-    printed, wanted = reference.numbers(spec.option("reference"), "method", metric=METRIC), len(spec.seeds)
+    printed, wanted = reference.numbers(spec.printed_file, "method", metric=METRIC), len(spec.seeds)
 
     def line(cell: Cell) -> CellLines:
         records, theirs = common.recorded(spec, cell, protocol, source), printed.get(cell.row.name)

@@ -43,7 +43,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     if not others:
         raise UserError(f"{spec.name} compares rows with {first.id}: name one of the others.")
     base = by_seed(spec, Cell(panel, first, dataset, clients), protocol, source)
-    paper = reference.numbers(spec.option("reference"), "variant", "class")
+    paper = reference.numbers(spec.printed_file, "variant", "class")
     found: Changes = {}
     pairs: list[PrintedPair] = []
     rows: list[dict[str, Any]] = []

@@ -75,7 +75,7 @@ def filled(
     for title, cells in columns(spec):
         found = [line(cell) for cell in cells]
         rows += [row for _, lines in found for row in lines]
-        parts.append(f"### {title}\n\n{grid_text(heads, [words for words, _ in found])}")
+        parts.append(f"### {title}\n\n{grid(spec, heads, [words for words, _ in found])}")
     body = "\n\n".join([*parts, *without_curves(spec, bare)])
     return Content(rows, body, count_done(rows, seeds), len(rows))
 
@@ -83,6 +83,16 @@ def filled(
 def count_done(rows: Iterable[Mapping[str, Any]], seeds: int) -> int:
     """Count the lines of a CSV whose numbers are of at least so many seeds."""
     return sum(row["n_seeds"] >= seeds for row in rows)
+
+
+def grid(spec: TableSpec, heads: Sequence[str], rows: Sequence[Sequence[object]], numbers_from: int = 1) -> str:
+    """Write a grid, without the columns of printed numbers where a table has none."""
+    kept = [at for at, head in enumerate(heads) if spec.printed_file or not _of_print(head)]
+    return grid_text([heads[at] for at in kept], [[row[at] for at in kept] for row in rows], numbers_from)
+
+
+def _of_print(head: str) -> bool:
+    return head in ("paper", "ours / paper") or head.endswith((", paper", ", printed"))
 
 
 UNASKED, UNPUBLISHED, UNTRACED = "unasked", "unpublished", "untraced"

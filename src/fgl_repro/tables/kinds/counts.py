@@ -27,24 +27,28 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a client and class: ours and printed; how many are equal, by split."""
     rows, grids, summaries = [], [], []
     for dataset in spec.datasets:
-        found = reference.numbers(spec.option("reference"), "client", "class", "split", value="count")
+        found = reference.numbers(spec.printed_file, "client", "class", "split", value="count")
         theirs = {key: int(count) for key, count in found.items()}
         for clients in spec.clients:
             world = common.world_of(common.example(spec, dataset, clients, protocol))
             ours = {} if world is None else counted(world)
             rows += _csv(common.data_head(spec, protocol, dataset) | {"clients": clients}, ours, theirs)
             met = [f"{name} {same} of {whole}" for name, (same, whole) in tally(ours, theirs).items()]
-            summary = f"Printed counts of clients and classes that are met: {', '.join(met)}."
-            summaries.append(summary if ours else "The graph cannot be had here.")
-            grids += [f"### {place(dataset, clients)}", summaries[-1], _grid(ours, theirs)]
+            summary = f"Printed counts of clients and classes that are met: {', '.join(met)}." if theirs else ""
+            summary = summary if ours else "The graph cannot be had here."
+            summaries += [summary] * bool(summary)
+            grid = [_grid(ours, theirs)] if ours or theirs else []
+            grids += [f"### {place(dataset, clients)}", *[summary] * bool(summary), *grid]
+    if not rows:  # no graph can be had, and nothing is printed
+        rows.append(_line(common.data_head(spec, protocol, spec.datasets[0]) | {"clients": ""}, ("", "", ""), "", ""))
     return Content(rows, "\n\n".join(grids), sum(r["count"] != "" for r in rows), len(rows), "\n\n".join(summaries))
 
 
 def counted(world: World) -> Counts:
-    """Collect every count of a closed-set world; ``Global`` is the sum over its clients."""
+    """Collect every count of a world, of a closed set all; ``Global`` is the sum over its clients."""
     probes = {probe.name: probe for probe in world.probes}
     held = {"valid": world.validation, "test": probes["seen_graph"]}
-    held |= {name: probes[name] for name in SUMS["new nodes"]}
+    held |= {name: probes[name] for name in SUMS["new nodes"] if name in probes}
     tables = {"train": world.class_counts} | {split: probe.counts for split, probe in held.items()}
     out: Counts = {}
     for split, table in tables.items():
@@ -84,16 +88,21 @@ def _csv(head: dict[str, Any], ours: Counts, theirs: Counts) -> list[dict[str, A
     for (client, c), split in product(_keys(ours, theirs), SPLITS):
         own, other = ours.get((client, c, split), ""), theirs.get((client, c, split), "")
         if own != "" or other != "":
-            row = head | {"client": client, "class": c, "split": split, "count": own, "paper_count": other}
-            rows.append(row | {"equal": "" if "" in (own, other) else int(own == other)})
+            rows.append(_line(head, (client, c, split), own, other))
     return rows
+
+
+def _line(head: dict[str, Any], where: tuple[Any, ...], own: int | str, other: int | str) -> dict[str, Any]:
+    row = head | dict(zip(("client", "class", "split"), where, strict=True)) | {"count": own, "paper_count": other}
+    return row | {"equal": "" if "" in (own, other) else int(own == other)}
 
 
 def _grid(ours: Counts, theirs: Counts) -> str:
     def both(*key: Any) -> str:
         own, other = str(ours.get(key, "")), str(theirs.get(key, ""))
-        return own if own == other else f"{own} ({other or '-'})"
+        return own if own == other or not theirs else f"{own} ({other or '-'})"
 
-    body = [[*key, *(both(*key, split) for split in SPLITS)] for key in _keys(ours, theirs)]
-    grid = grid_text(["client", "class", *SPLITS], body)
-    return f"Ours; the printed count in brackets where it is another.\n\n{grid}"
+    splits = [split for split in SPLITS if any(key[2] == split for key in [*ours, *theirs])]
+    body = [[*key, *(both(*key, split) for split in splits)] for key in _keys(ours, theirs)]
+    grid = grid_text(["client", "class", *splits], body)
+    return f"Ours; the printed count in brackets where it is another.\n\n{grid}" if theirs else grid

@@ -15,7 +15,7 @@ from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import place, spelled
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.printed_pairs import PrintedPair
-from fgl_repro.tables.printing import columns_of, decimal, grid_text
+from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.spec import TableSpec
 
 GRAPHS = ("mended", "original")
@@ -23,7 +23,7 @@ GRAPHS = ("mended", "original")
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line a cell: both distances and their ratio, ours and printed, with a verdict on the ratio."""
-    printed = reference.numbers(spec.option("reference"), "dataset", "n_clients", "variant")
+    printed = reference.numbers(spec.printed_file, "dataset", "n_clients", "variant")
     theirs = {(*where, graph.partition(" ")[0]): value for (*where, graph), value in printed.items()}
     rows, body, nodes = [], [], spec.option("nodes")
     pairs: list[PrintedPair] = []
@@ -52,7 +52,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]
     heads += ["mended / original", "paper", "seeds"]
     done = sum(row["n_seeds"] == row["wanted"] for row in rows)
-    return printed_pairs.compared(Content(rows, grid_text(heads, body, numbers_from=3), done, len(rows)), pairs)
+    return printed_pairs.compared(Content(rows, common.grid(spec, heads, body, numbers_from=3), done, len(rows)), pairs)
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

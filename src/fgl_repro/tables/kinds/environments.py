@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.catalog import facts, printed_as
 from fgl_repro.federation.partitioners.environment import Environment
 from fgl_repro.runs.store import RunSource
@@ -17,13 +18,14 @@ from fgl_repro.tables.spec import TableSpec
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Write a line of the CSV a data set and quantity; those that print has are told beside it."""
-    lines = reference.lines(spec.option("reference"))
+    lines = reference.lines(spec.printed_file)
     paper = {(line["dataset"], line["metric"]): line["value"] or line["note"] for line in lines}  # words are notes
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:
         partitioner = common.example(spec, dataset, 1, protocol).partitioner
-        assert isinstance(partitioner, Environment), "the yaml names it"
+        if not isinstance(partitioner, Environment):
+            raise UserError(f"{spec.name} is of kind {spec.kind}, whose clients have an environment: partition by it.")
         ours = quantities(dataset, partitioner.graphs)
         words = [spelled(dataset)]
         for quantity, own in ours.items():
@@ -35,7 +37,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     met = [row["equal"] for row in rows if row["equal"] != ""]
     tally = f"{sum(met)} of {len(met)} printed entries are met; where another one is printed, it stands in brackets."
     heads = ["data set", *(quantity.replace("_", " ") for quantity in quantities(spec.datasets[0], 0))]
-    return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", len(rows), len(rows))
+    text = "\n\n".join([grid_text(heads, body), *([tally] if spec.printed_file else [])])
+    return Content(rows, text, len(rows), len(rows))
 
 
 def quantities(dataset: str, graphs: int) -> dict[str, str]:

@@ -79,8 +79,8 @@ def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, uni
 
 def in_unit(spec: TableSpec, cell: Cell, metric: str) -> InUnit:
     """Find the paper's number of a row."""
-    scenario = spec.option("scenario")
-    for line in reference.lines(spec.option("reference")):
+    scenario = spec.option("scenario") if spec.printed_file else ""
+    for line in reference.lines(spec.printed_file):
         place = (line["dataset"].lower(), int(line["n_clients"]), line["scenario"], line["variant"], line["metric"])
         if place == (cell.dataset, cell.clients, scenario, cell.row.name, metric):
             std = float(line["std"]) if line["std"] else None

@@ -11,7 +11,7 @@ from fgl_repro.tables.entries import Cell
 from fgl_repro.tables.kinds import common
 from fgl_repro.tables.kinds.common import stat_text
 from fgl_repro.tables.printed_pairs import PrintedPair
-from fgl_repro.tables.printing import columns_of, decimal, grid_text
+from fgl_repro.tables.printing import columns_of, decimal
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 
@@ -50,7 +50,7 @@ def _column(
             pairs.append(PrintedPair(f"{cell.row.label}, class {c}", value, paper_gamma.get(c), whole=1))
             rows.append(line | {"wanted": wanted, "paper_gamma": theirs})
     heads = ["class", "training nodes", "paper", *(cell.row.label for cell in cells), "paper"]
-    return rows, pairs, grid_text(heads, body)
+    return rows, pairs, common.grid(spec, heads, body)
 
 
 def gammas(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Stat | None]:
@@ -68,5 +68,5 @@ def training_nodes(spec: TableSpec, dataset: str, clients: int, protocol: str, c
 
 def by_class(spec: TableSpec, metric: str) -> dict[int, float]:
     """Read printed numbers by class, counted from 1 as there."""
-    found = reference.numbers(spec.option("reference"), "variant", metric=metric)
+    found = reference.numbers(spec.printed_file, "variant", metric=metric)
     return {int(variant.rpartition("class=")[2]): value for variant, value in found.items()}

@@ -126,7 +126,7 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float | None, float | 
 
 def claim(spec: TableSpec, row: Row, metric: str) -> str:
     """Quote the paper's text on what a quantity consists of, its formula being lost; empty where nothing is said."""
-    lines = reference.lines(spec.options["reference"]) if "reference" in spec.options else ()
+    lines = reference.lines(spec.printed_file)
     notes = [line["note"] for line in lines if line["method"] == row.name and line["metric"] == metric]
     quote = notes[0].partition("prose: ")[2].partition(";")[0] if notes else ""
     return "" if quote.startswith("formula lost") else quote

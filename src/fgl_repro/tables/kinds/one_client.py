@@ -28,8 +28,8 @@ OF_A_CLASS = ("f1_class", "recall", "precision")
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: rows down; the three numbers of each class, ours and printed, across; all in percent."""
     columns = "dataset", "n_clients", "method", "variant", "metric"
-    paper = reference.numbers(spec.option("reference"), *columns)
-    misprints = reference.misprints(spec.option("reference"), *columns)
+    paper = reference.numbers(spec.printed_file, *columns)
+    misprints = reference.misprints(spec.printed_file, *columns)
     pairs: list[PrintedPair] = []
     classes, client, wanted = dict(spec.option("classes")), int(spec.option("client")), len(spec.seeds)
 

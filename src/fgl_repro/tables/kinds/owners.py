@@ -1,6 +1,6 @@
 """Sizes of the graphs and of what owners hold of them, beside the printed ones (FedSage's Table 1). Needs no run.
 
-``options``: ``reference``, the printed numbers.
+``options``: ``reference``, printed numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.printing import decimal, grid_text
+from fgl_repro.tables.printing import decimal
 from fgl_repro.tables.spec import TableSpec
 
 GLOBAL = ("n_classes", "n_nodes", "n_edges")
@@ -21,7 +21,7 @@ OWNERS = ("avg_subgraph_nodes", "avg_subgraph_edges", "missing_cross_edges")
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill two grids: data sets and numbers of owners down; each quantity, ours and printed, across."""
-    theirs = reference.numbers(spec.option("reference"), "dataset", "n_clients", "metric")
+    theirs = reference.numbers(spec.printed_file, "dataset", "n_clients", "metric")
     rows: list[dict[str, Any]] = []
     whole: list[list[object]] = []
     parts: list[list[object]] = []
@@ -36,7 +36,10 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                 rows.append(row | {"value": decimal(value, 2), "printed": decimal(other, 0)})
             (parts if clients else whole).append(line)
     heads = [[x for name in names for x in (name.replace("_", " "), "paper")] for names in (GLOBAL, OWNERS)]
-    grids = [grid_text(["data set", *heads[0]], whole), grid_text(["data set", "owners", *heads[1]], parts)]
+    grids = [
+        common.grid(spec, ["data set", *heads[0]], whole),
+        common.grid(spec, ["data set", "owners", *heads[1]], parts),
+    ]
     return Content(rows, "\n\n".join(grids), sum(row["value"] != "" for row in rows), len(rows))
 
 

@@ -1,6 +1,7 @@
 """Rounds, and megabytes of one client, until an accuracy is reached, from the curves of runs (FedLoG's Table 6).
 
-The curve is one of *test* accuracy, as in the paper. It is looked at afterwards and chooses nothing.
+The curve is one of *test* accuracy, as in the paper. It is looked at afterwards and chooses nothing. ``options.target``
+is the accuracy, a fraction.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def reached(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Re
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: methods down; rounds and megabytes beside the printed ones; verdicts are on rounds."""
-    file, wanted = spec.option("reference"), len(spec.seeds)
+    file, wanted = spec.printed_file, len(spec.seeds)
     printed = [reference.numbers(file, "method", metric=metric) for metric in (ROUNDS, COST)]
     pairs: list[PrintedPair] = []
     reach = {cell: reached(spec, cell, protocol, source) for cell in spec.cells()}

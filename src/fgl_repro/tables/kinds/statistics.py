@@ -15,7 +15,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.printing import decimal, grid_text
+from fgl_repro.tables.printing import decimal
 from fgl_repro.tables.spec import TableSpec
 
 QUANTITIES = ("nodes", "edges", "features", "classes")
@@ -25,7 +25,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid: data sets down; per quantity the printed number, the whole graph's, the largest component's."""
     options, prefix = spec.options, str(spec.options.get("prefix", ""))
     columns = "dataset", str(options.get("column", "split"))
-    paper = reference.numbers(spec.option("reference"), *columns, value=str(options.get("value", "count")))
+    paper = reference.numbers(spec.printed_file, *columns, value=str(options.get("value", "count")))
     rows: list[dict[str, Any]] = []
     body = []
     for dataset in spec.datasets:
@@ -45,7 +45,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     met = sum("whole" in row["equal"] for row in rows)
     tally = f"{met} of {len(rows)} printed numbers are those of the whole graph."
     done = sum(row["largest_component"] != "" for row in rows)
-    return Content(rows, f"{grid_text(heads, body)}\n\n{tally}", done, len(rows))
+    body_text = "\n\n".join([common.grid(spec, heads, body), *([tally] if spec.printed_file else [])])
+    return Content(rows, body_text, done, len(rows))
 
 
 def whole_graph(dataset: str) -> dict[str, int]:

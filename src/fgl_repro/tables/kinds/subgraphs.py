@@ -1,4 +1,7 @@
-"""Sizes, clustering and label differences of the parts that clients get, and of the graph (FED-PUB's Table 1)."""
+"""Sizes, clustering and label differences of the parts that clients get, and of the graph (FED-PUB's Table 1).
+
+``options.scenarios`` are divisions by name, each with its ``partitioner`` and the numbers of ``clients``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from fgl_repro.tables import reference
 from fgl_repro.tables.artifact import Content
 from fgl_repro.tables.entries import spelled
 from fgl_repro.tables.kinds import common
-from fgl_repro.tables.printing import decimal, grid_text
+from fgl_repro.tables.printing import decimal
 from fgl_repro.tables.spec import TableSpec
 
 DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 3, "classes": 0}
@@ -23,7 +26,7 @@ DIGITS = {"nodes": 0, "edges": 0, "clustering_coefficient": 3, "heterogeneity": 
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     """Fill a grid a scenario: data sets and client counts down, quantities across, ours and printed."""
-    paper = reference.numbers(spec.option("reference"), "dataset", "scenario", "n_clients", "metric")
+    paper = reference.numbers(spec.printed_file, "dataset", "scenario", "n_clients", "metric")
     rows, grids, summary = [], [], []
     absent = [name for name in spec.datasets if common.graph_for(common.example(spec, name, 1, protocol)) is None]
     blank = [f"{spelled(name)} is left blank: no raw files (`fgl-data check {name}` says why)." for name in absent]
@@ -45,11 +48,11 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
                     line += text
                 body.append([spelled(dataset), str(clients or "whole"), *line])
         tally = ", ".join(f"{name.replace('_', ' ')} {n} of {of}" for name, (n, of) in same.items())
-        summary.append(
-            f"{scenario.replace('_', '-').capitalize()}, printed numbers that are met to the digit: {tally}."
-        )
+        title = scenario.replace("_", "-").capitalize()
+        told = [f"{title}, printed numbers that are met to the digit: {tally}."] if spec.printed_file else []
+        summary += told
         heads = ["data set", "clients", *(h for q in DIGITS for h in (q.replace("_", " "), "paper"))]
-        grids.append(f"### {scenario.replace('_', '-').capitalize()}\n\n{summary[-1]}\n\n{grid_text(heads, body)}")
+        grids += [f"### {title}", *told, common.grid(spec, heads, body)]
     done = sum(row["value"] != "" for row in rows)
     return Content(rows, "\n\n".join(blank + grids), done, len(rows), "\n\n".join(blank + summary))
 

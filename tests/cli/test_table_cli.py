@@ -247,8 +247,11 @@ def test_records_lie_where_the_environment_says(
     assert cli.main(["check"]) == 2, "whoever names a folder means one that is there"
     assert "elsewhere is no folder of records: nothing to check." in capsys.readouterr().err
     (tmp_path / "elsewhere").mkdir()
+    (lost := tmp_path / "elsewhere" / f"{16 * 'a'}.curves.csv").write_text("round,loss\n0,1\n")
     assert cli.main(["check"]) == 0
-    assert str(tmp_path / "elsewhere") in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert str(tmp_path / "elsewhere") in out
+    assert f"{lost} has curves of no record" in err
     monkeypatch.delenv("FGL_RECORDS")
     assert cli.main(["check"]) == 0, "a fresh clone has no records yet"
     monkeypatch.setenv("FGL_RECORDS", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -13,7 +14,7 @@ from fgl_repro.config import digest
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import OtherVersionError
-from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.store import Archive, RecordStore, UnwritableError
 from support import helpers
 from support.helpers import dead_pid, some
 
@@ -212,6 +213,44 @@ def test_failing_write_keeps_the_old_record(store: RecordStore, monkeypatch: pyt
         store.save(record.changed(device="other"))
     assert store.load(record.key) == record
     assert not list(store.folder.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(("call", "number"), [("fsync", 1), ("fsync", 2), ("replace", 2)])
+def test_curves_of_a_record_that_has_no_room_are_not_left(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    """The second file that is written is the record, and the second that comes to its place."""
+    old, new = some(2)
+    store.save(old, {"loss": [1.0]})
+    real = getattr(os, call)
+
+    def full(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) == number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*arguments)
+
+    monkeypatch.setattr(os, call, full)
+    for record in (old, new):
+        calls = list[object]()
+        with pytest.raises(UnwritableError, match=f"No space left on device: .*{record.key[:16]}"):
+            store.save(record.changed(device="other"), {"loss": [2.0]})
+    assert store.load(old.key) == old
+    assert {path.name.partition(".")[0] for path in store.folder.iterdir()} == {old.key[:16]}
+    if call == "fsync":
+        assert store.curves(old.key) == {"round": [0], "loss": [1.0]}
+
+
+def test_curves_without_a_record_are_named_unless_it_is_on_its_way(store: RecordStore) -> None:
+    kept, lost, running = some(3)
+    for record in (kept, lost, running):
+        store.save(record, {"loss": [1.0]})
+    for record in (lost, running):
+        store.path(record.key).unlink()
+    with store.claim(running.key) as claim:
+        assert claim is not None
+        assert store.orphans() == [store.beside(lost.key, "curves.csv")]
+    assert store.check() == []
 
 
 def test_a_file_that_is_no_record_is_not_called_a_damaged_one(store: RecordStore) -> None:

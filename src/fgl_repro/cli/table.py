@@ -370,6 +370,8 @@ def _check(args: argparse.Namespace) -> int:
         print(f"fgl-table: {damage}", file=sys.stderr)
     for path in store.foreign():
         print(f"fgl-table: {path} is no record, and nothing reads it: move it out of the folder.", file=sys.stderr)
+    for path in store.orphans():
+        print(f"fgl-table: {path} has curves of no record: do that run again, or delete the file.", file=sys.stderr)
     print(f"{len(store.files())} records in {args.records} and the packed files in {args.results}: ", end="")
     print(f"{len(damaged) or 'none'} damaged.")
     return 2 if damaged else 0

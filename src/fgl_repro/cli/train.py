@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import re
@@ -26,7 +27,7 @@ from fgl_repro.cli.explain import explain
 from fgl_repro.cli.multirun import check_objective, target
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
@@ -34,7 +35,7 @@ from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import obtain, tune
 from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import UNWRITABLE, RecordStore, UnwritableError
 from fgl_repro.runs.summary import summary
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ def _hydra_main(cfg: DictConfig) -> float:
     register()  # again: processes of a parallel launcher have not been through main()
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
+    plain = multirun and _plain_sweep(hydra_config)
     number = hydra_config.job.num if multirun else 0
-    slot = 0 if _plain_sweep(hydra_config) else number  # one process keeps to one GPU
+    slot = 0 if plain else number  # one process keeps to one GPU
     try:
         config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
@@ -115,9 +117,12 @@ def _hydra_main(cfg: DictConfig) -> float:
     except BrokenPipeError:  # Hydra lets pass what is no Exception
         raise SystemExit(UNREAD) from None
     except REFUSALS as error:
-        if _full_traceback or (multirun and not _plain_sweep(hydra_config)):
-            raise
         which = f"job {number} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
+        if plain and isinstance(error, UnwritableError):
+            _complain(which + _stopped(error))
+            raise SystemExit(MISTAKE) from error  # Hydra would go on after what is an Exception
+        if _full_traceback or (multirun and not plain):
+            raise
         _complain(which + explain(error))
         return float("nan")
 
@@ -125,6 +130,14 @@ def _hydra_main(cfg: DictConfig) -> float:
 def _plain_sweep(hydra_config: HydraConf) -> bool:
     """Tell whether jobs run one after the other in this process and nobody reads what they return."""
     return target(hydra_config.sweeper) == "BasicSweeper" and target(hydra_config.launcher) == "BasicLauncher"
+
+
+def _stopped(error: OSError) -> str:
+    """Say why a sweep stops: what its other jobs would compute could not be kept, either."""
+    kept = {0: "nothing was recorded before", 1: "the 1 job recorded before is kept"}
+    so_far = kept.get(len(_found), f"the {len(_found)} jobs recorded before are kept")
+    again = "it can be written" if error.errno == errno.EROFS else "there is room"
+    return f"{first_line(error)}: the sweep stops here; {so_far}, and the same command does the rest once {again}."
 
 
 def _complain(sentence: str) -> None:
@@ -189,7 +202,10 @@ def _main() -> int:
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):
             raise
-        _complain(explain(error))
+        if _found and isinstance(error, OSError) and error.errno in UNWRITABLE:  # where Hydra notes its jobs
+            _complain(_stopped(error))
+        else:
+            _complain(explain(error))
     except (ValueError, YAMLError, RecursionError) as error:
         null = "Config group override" in str(error)  # Hydra's word for method=null
         refused = "a group cannot be null: name one of its options, as in method=fedavg." if null else of_yaml(error)

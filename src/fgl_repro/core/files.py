@@ -9,6 +9,7 @@ import shutil
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,17 +47,35 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: It cannot be written; the error names ``path``.
     """
-    temporary = path.with_name(f".{path.name}.{threading.get_ident()}-{os.getpid()}.tmp")
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, str | bytes]) -> None:
+    """Do as ``write_atomic`` with several files, in their order, once there has been room for all of them.
+
+    Raises:
+        OSError: One cannot be written, and the error names it; no file is there then that was not there before.
+    """
+    mine = f"{threading.get_ident()}-{os.getpid()}.tmp"
+    temporaries = {path: path.with_name(f".{path.name}.{mine}") for path in contents}
+    new = list[Path]()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        for path, temporary in temporaries.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = contents[path]
+            with open(temporary, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in temporaries.items():
+            if not os.path.lexists(path):
+                new.append(path)
+            os.replace(temporary, path)
     except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
+        refused = isinstance(error, OSError)  # else we are being stopped, maybe when all is in its place
+        for each in [*temporaries.values(), *(new if refused else ())]:
+            with suppress(OSError):
+                each.unlink()
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise

@@ -16,14 +16,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import UserError, sentence
-from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic
+from fgl_repro.core.files import remove_leftovers, set_aside, write_atomic, write_together
 from fgl_repro.runs import claims
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import Note, OtherVersionError, Record, on_cpus
@@ -35,6 +35,24 @@ MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
 
 Kind = TypeVar("Kind", bound=Note)
 CurveValues = Mapping[str, Sequence[float | int | None]]
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""What the system says where nothing more can be written."""
+
+
+class UnwritableError(OSError):
+    """No run can be recorded any more: the disk is full, or it is read-only."""
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """Tell what keeps every run from being recorded from what the system refuses of one file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in UNWRITABLE:
+            raise UnwritableError(error.errno, error.strerror, error.filename) from error
+        raise
 
 
 def _read(path: Path, kind: type[Kind]) -> Kind:
@@ -126,12 +144,15 @@ class RecordStore:
         """Write a finished run, the record last: its presence means that all is there.
 
         Where the run had been done before, a kill between the two files leaves new curves beside the old record.
+
+        Raises:
+            UnwritableError: The disk is full or read-only; it holds what it held before.
         """
-        if curves:
-            write_atomic(self.beside(record.key, "curves.csv"), _curves_text(curves))
         path = self.path(record.key)
-        write_atomic(path, json.dumps(record.as_json(), indent=1) + "\n")
-        self.beside(record.key, "failed.json").unlink(missing_ok=True)
+        kept = {self.beside(record.key, "curves.csv"): _curves_text(curves)} if curves else {}
+        with _recording():
+            write_together({**kept, path: json.dumps(record.as_json(), indent=1) + "\n"})
+            self.beside(record.key, "failed.json").unlink(missing_ok=True)
         return path
 
     def save_failed(self, note: Note) -> Path:
@@ -162,6 +183,11 @@ class RecordStore:
     def foreign(self) -> list[Path]:
         """List what looks like a record and is not called as one."""
         return [path for path in self._plain_json() if not RECORD.fullmatch(path.stem)]
+
+    def orphans(self) -> list[Path]:
+        """List curves whose run is not recorded, and which nobody is about to record."""
+        keys = {path: path.name.partition(".")[0] for path in sorted(self.folder.glob("*.curves.csv"))}
+        return [path for path, key in keys.items() if not (self.is_claimed(key) or self.path(key).exists())]
 
     def _plain_json(self) -> list[Path]:
         if not self.folder.is_dir():
@@ -217,12 +243,17 @@ class RecordStore:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.folder))
 
     def claim(self, key: str) -> claims.Claim | None:
-        """Take the right to compute ``key`` (a context manager); None while another living process holds it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not self._tidied:
-            remove_leftovers(self.folder, ".*.tmp")
-            self._tidied = True
-        return claims.take(self.beside(key, "claim"))
+        """Take the right to compute ``key`` (a context manager); None while another living process holds it.
+
+        Raises:
+            UnwritableError: The disk is full or read-only.
+        """
+        with _recording():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self._tidied:
+                remove_leftovers(self.folder, ".*.tmp")
+                self._tidied = True
+            return claims.take(self.beside(key, "claim"))
 
     def is_claimed(self, key: str) -> bool:
         """Tell whether a living process computes ``key``."""

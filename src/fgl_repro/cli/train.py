@@ -8,8 +8,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from yaml import YAMLError
 
 from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings
 from fgl_repro.cli.explain import explain
+from fgl_repro.cli.jobs import TrainJob
 from fgl_repro.cli.multirun import check_objective, target
 from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
@@ -32,7 +33,7 @@ from fgl_repro.data.catalog import rebuilt
 from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
 from fgl_repro.runs.names import label
-from fgl_repro.runs.obtain import obtain, tune
+from fgl_repro.runs.obtain import BusyError, in_turn, obtain, tune
 from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
 from fgl_repro.runs.store import UNWRITABLE, RecordStore, UnwritableError
@@ -49,6 +50,9 @@ _failed: list[str] = []
 
 _found: list[Record] = []
 """What the jobs of this process have recorded, or found recorded; those of a parallel launcher have others."""
+
+_waiting: list[TrainJob] = []
+"""Jobs of a plain sweep that another process computed when their turn came."""
 
 
 def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
@@ -103,28 +107,60 @@ def _hydra_main(cfg: DictConfig) -> float:
     register()  # again: processes of a parallel launcher have not been through main()
     hydra_config = HydraConfig.get()
     multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
-    plain = multirun and _plain_sweep(hydra_config)
-    number = hydra_config.job.num if multirun else 0
-    slot = 0 if plain else number  # one process keeps to one GPU
-    try:
-        config = typed(cfg)
+    number = hydra_config.job.num if multirun else None
+    todo = TrainJob([*hydra_config.overrides.task], number, multirun and _plain_sweep(hydra_config))
+    with _told(todo):
+        todo.config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
         if multirun:
-            check_objective(target(hydra_config.sweeper), config.protocol)
-        live = not multirun or config.logger.live_in_sweeps
-        _found.append(job(config, live, slot, hydra_config.overrides.task))
-        return tuning.validation_accuracy(_found[-1])
+            check_objective(target(hydra_config.sweeper), todo.config.protocol)
+        _do(todo)
+    if todo.busy is not None:
+        _waiting.append(todo)
+        what = f"run {todo.busy.key[:16]} is being computed by another process"
+        print(f"fgl-train: {todo.which}{what}: it is tried again after the last job.", file=sys.stderr, flush=True)
+    return float("nan") if todo.record is None else tuning.validation_accuracy(todo.record)
+
+
+def _do(todo: TrainJob) -> None:
+    """Do a job whose words have been read."""
+    assert todo.config is not None
+    live = todo.number is None or todo.config.logger.live_in_sweeps
+    slot = 0 if todo.plain else todo.number or 0  # one process keeps to one GPU
+    todo.record = job(todo.config, live, slot, todo.words)
+    _found.append(todo.record)
+
+
+def _do_again(todo: TrainJob) -> None:
+    """Do a job that another process computed when its turn came.
+
+    Raises:
+        BusyError: That or another process computes it still.
+    """
+    todo.check_free()
+    with _told(todo):
+        _do(todo)
+    if todo.busy is not None:
+        raise todo.busy
+
+
+@contextmanager
+def _told(todo: TrainJob) -> Iterator[None]:
+    """Say in a sentence why a job is not done, so that a sweep goes on; of one that is ``busy`` say nothing yet."""
+    try:
+        yield
     except BrokenPipeError:  # Hydra lets pass what is no Exception
         raise SystemExit(UNREAD) from None
     except REFUSALS as error:
-        which = f"job {number} ({' '.join(hydra_config.overrides.task)}): " if multirun else ""
-        if plain and isinstance(error, UnwritableError):
-            _complain(which + _stopped(error))
+        if todo.plain and isinstance(error, BusyError):
+            todo.busy = error
+            return
+        if todo.plain and isinstance(error, UnwritableError):
+            _complain(todo.which + _stopped(error))
             raise SystemExit(MISTAKE) from error  # Hydra would go on after what is an Exception
-        if _full_traceback or (multirun and not plain):
+        if _full_traceback or (todo.number is not None and not todo.plain):
             raise
-        _complain(which + explain(error))
-        return float("nan")
+        _complain(todo.which + explain(error))
 
 
 def _plain_sweep(hydra_config: HydraConf) -> bool:
@@ -183,6 +219,7 @@ def _main() -> int:
     logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
     _found.clear()
+    _waiting.clear()
     try:
         flags = _flags(sys.argv[1:])
         words = [word for word in sys.argv[1:] if word not in flags.overrides]
@@ -197,6 +234,7 @@ def _main() -> int:
             raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
         with suppress(SystemExit) if flags.help else nullcontext():  # with which Hydra ends its help
             _hydra_main()
+        in_turn(_waiting, _do_again)
         if flags.help and (meant := meanings.of_chosen(flags.overrides)):
             print(f"\nWhat the settings mean:\n\n{meant}")
     except REFUSALS as error:

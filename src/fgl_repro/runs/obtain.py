@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 
 from fgl_repro.config import AXES, Config, key_of, science
 from fgl_repro.core.errors import DivergenceError, UserError, sentence
@@ -18,9 +19,19 @@ from fgl_repro.runs.record import DIVERGED, Record
 from fgl_repro.runs.store import RecordStore, RunSource, is_missing
 from fgl_repro.runs.sweep import POLL, run_all
 
+Task = TypeVar("Task")
+
 
 class BusyError(UserError):
-    """A run is being computed by another process."""
+    """A run is being computed by another process.
+
+    Attributes:
+        key: That of the run.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def obtain(
@@ -46,7 +57,8 @@ def obtain(
         ending = attempt(config, store, report=bar.report, slot=slot, wandb_mode=wandb_mode, execute=execute)
     record = None if ending == "busy" else store.load(key)
     if record is None:
-        raise BusyError(f"run {key[:16]} is being computed by another process: wait for it, or stop that process.")
+        text = f"run {key[:16]} is being computed by another process: wait for it, or stop that process."
+        raise BusyError(text, key)
     return record, ending == "done"
 
 
@@ -139,22 +151,38 @@ def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -
 
 
 def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, str]]:
-    """Do runs one by one in this process; those that another one computes are looked at again when others are done."""
-    compute, queue = _Computing(folders), deque(configs)
-    failed, waited = list[tuple[str, str]](), set[str]()
-    while queue:
-        config = queue.popleft()
+    """Do runs one by one in this process."""
+    compute, failed = _Computing(folders), list[tuple[str, str]]()
+
+    def do(config: Config) -> None:
         try:
             compute.tuned(config)
-        except BusyError as error:
-            if (reason := sentence(error)) not in waited:
-                print(f"waiting: {reason}", file=sys.stderr)
-            waited.add(reason)
-            queue.append(config)
-            time.sleep(POLL)
+        except BusyError:
+            raise
         except Exception as error:  # which left its traceback in a .failed.json
             failed.append((label(science(config)), sentence(error)))
+
+    in_turn(configs, do)
     return failed
+
+
+def in_turn(tasks: Iterable[Task], do: Callable[[Task], object]) -> None:
+    """Do tasks one by one; those that another process computes (``BusyError``) are tried again when others are done."""
+    queue, waited, busy = deque(tasks), set[str](), 0
+    while queue:
+        task = queue.popleft()
+        try:
+            do(task)
+            busy = 0
+        except BusyError as error:
+            if (reason := sentence(error)) not in waited:
+                print(f"waiting: {reason}", file=sys.stderr, flush=True)
+            waited.add(reason)
+            queue.append(task)
+            busy += 1
+            if busy >= len(queue):  # each that is left has been tried in vain
+                time.sleep(POLL)
+                busy = 0
 
 
 def _importable(configs: Collection[Config]) -> None:

@@ -6,7 +6,6 @@ import argparse
 import errno
 import logging
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,17 +21,16 @@ from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 from yaml import YAMLError
 
-from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings
+from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings, screen
 from fgl_repro.cli.explain import explain
-from fgl_repro.cli.jobs import TrainJob
+from fgl_repro.cli.jobs import TrainJob, label_of
 from fgl_repro.cli.multirun import check_objective, target
-from fgl_repro.config import AXES, GROUPS, Config, conf_dir, register, science, search, typed
+from fgl_repro.config import GROUPS, Config, conf_dir, register, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
 from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
-from fgl_repro.runs.names import label
 from fgl_repro.runs.obtain import BusyError, in_turn, obtain, tune
 from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import SELECTION_OF, Record
@@ -48,15 +46,14 @@ REFUSALS = (UserError, HydraException, OmegaConfBaseException, OSError)
 _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
 
-_found: list[Record] = []
-"""What the jobs of this process have recorded, or found recorded; those of a parallel launcher have others."""
-
-_waiting: list[TrainJob] = []
-"""Jobs of a plain sweep that another process computed when their turn came."""
+_jobs: list[TrainJob] = []
+"""Jobs of this process; those of a parallel launcher are in others."""
 
 
-def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> Record:
+def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] = ()) -> tuple[Record, bool]:
     """Do one command-line job: the tuning candidates first if the protocol tunes, then the run itself.
+
+    Returns the record, and whether it had to be computed.
 
     Args:
         words: Overrides on the command line; those that the run's options do not tell are printed with them.
@@ -72,11 +69,11 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         made = f", made on {record.device}" if record.on_gpu else ""
         rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
         found = "recorded in" if fresh else "already recorded in"
-        print(f"{label(science(config), _given(config, words))}: {found} {where}{made}{rebuild}{knobs}")
+        print(f"{label_of(config, words)}: {found} {where}{made}{rebuild}{knobs}")
         print(summary(record, config.setting.focus, SELECTION_OF[config.protocol.selection]), flush=True)
         if not fresh and (told := advice_on_edit(record, chosen.config, "runtime.force=true")):
             print(f"fgl-train: {told}", file=sys.stderr)
-    return record
+    return record, fresh
 
 
 @cache
@@ -89,18 +86,6 @@ def _tell_of_phases(method: str, protocol: str, rounds: int) -> None:
     )
 
 
-def _given(config: Config, words: Sequence[str]) -> str:
-    """Write ``published seen_graph fedlog`` and what else of science the command line has set, as it has it."""
-    names = {"method": config.method.name, "dataset": config.dataset.name, "partitioner": config.partitioner.name}
-    names |= {"setting": config.setting.option_name, "protocol": config.protocol.name}
-    already_named = {f"{key}={name}" for key, name in names.items()} | {f"method.variant={config.method.variant}"}
-    already_named |= {f"partitioner.clients={config.partitioner.clients}"}
-    parts = {*AXES, "experiment", "debug"}
-    given = [word for word in (word.lstrip("+") for word in words) if re.split("[.=]", word)[0] in parts]
-    more = [word for word in given if word not in already_named]
-    return " ".join([names["partitioner"], names["setting"], names["protocol"], *more])
-
-
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
 def _hydra_main(cfg: DictConfig) -> float:
     """Do one job; returns the validation accuracy, which an optimising sweeper may maximise."""
@@ -109,6 +94,7 @@ def _hydra_main(cfg: DictConfig) -> float:
     multirun = hydra_config.mode == hydra.types.RunMode.MULTIRUN
     number = hydra_config.job.num if multirun else None
     todo = TrainJob([*hydra_config.overrides.task], number, multirun and _plain_sweep(hydra_config))
+    _jobs.append(todo)
     with _told(todo):
         todo.config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
@@ -116,7 +102,6 @@ def _hydra_main(cfg: DictConfig) -> float:
             check_objective(target(hydra_config.sweeper), todo.config.protocol)
         _do(todo)
     if todo.busy is not None:
-        _waiting.append(todo)
         what = f"run {todo.busy.key[:16]} is being computed by another process"
         print(f"fgl-train: {todo.which}{what}: it is tried again after the last job.", file=sys.stderr, flush=True)
     return float("nan") if todo.record is None else tuning.validation_accuracy(todo.record)
@@ -127,8 +112,7 @@ def _do(todo: TrainJob) -> None:
     assert todo.config is not None
     live = todo.number is None or todo.config.logger.live_in_sweeps
     slot = 0 if todo.plain else todo.number or 0  # one process keeps to one GPU
-    todo.record = job(todo.config, live, slot, todo.words)
-    _found.append(todo.record)
+    todo.record, todo.fresh = job(todo.config, live, slot, todo.words)
 
 
 def _do_again(todo: TrainJob) -> None:
@@ -168,10 +152,15 @@ def _plain_sweep(hydra_config: HydraConf) -> bool:
     return target(hydra_config.sweeper) == "BasicSweeper" and target(hydra_config.launcher) == "BasicLauncher"
 
 
+def _records() -> list[Record]:
+    """List what jobs have recorded, or found recorded."""
+    return [each.record for each in _jobs if each.record is not None]
+
+
 def _stopped(error: OSError) -> str:
     """Say why a sweep stops: what its other jobs would compute could not be kept, either."""
-    kept = {0: "nothing was recorded before", 1: "the 1 job recorded before is kept"}
-    so_far = kept.get(len(_found), f"the {len(_found)} jobs recorded before are kept")
+    kept, words = len(_records()), {0: "nothing was recorded before", 1: "the 1 job recorded before is kept"}
+    so_far = words.get(kept, f"the {kept} jobs recorded before are kept")
     again = "it can be written" if error.errno == errno.EROFS else "there is room"
     return f"{first_line(error)}: the sweep stops here; {so_far}, and the same command does the rest once {again}."
 
@@ -218,8 +207,7 @@ def _main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing, and the sentence is ours
     logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
-    _found.clear()
-    _waiting.clear()
+    _jobs.clear()
     try:
         flags = _flags(sys.argv[1:])
         words = [word for word in sys.argv[1:] if word not in flags.overrides]
@@ -234,13 +222,17 @@ def _main() -> int:
             raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
         with suppress(SystemExit) if flags.help else nullcontext():  # with which Hydra ends its help
             _hydra_main()
-        in_turn(_waiting, _do_again)
+        in_turn([each for each in _jobs if each.busy is not None], _do_again)
+        if len(swept := [each for each in _jobs if each.plain]) > 1:
+            from fgl_repro.cli.closing import closing  # what tables need would keep each run waiting
+
+            screen.write(closing(swept))
         if flags.help and (meant := meanings.of_chosen(flags.overrides)):
             print(f"\nWhat the settings mean:\n\n{meant}")
     except REFUSALS as error:
         if _full_traceback or isinstance(error, BrokenPipeError):
             raise
-        if _found and isinstance(error, OSError) and error.errno in UNWRITABLE:  # where Hydra notes its jobs
+        if _records() and isinstance(error, OSError) and error.errno in UNWRITABLE:  # where Hydra notes its jobs
             _complain(_stopped(error))
         else:
             _complain(explain(error))
@@ -250,7 +242,7 @@ def _main() -> int:
         if refused is None or _full_traceback:
             raise
         _complain(refused)
-    if mixed := mixed_graphs(_found):
+    if mixed := mixed_graphs(_records()):
         print(f"fgl-train: {mixed}", file=sys.stderr)
     return MISTAKE if _failed else 0
 

@@ -7,6 +7,8 @@ from fgl_repro.runs.record import Record
 
 NONE_STORED = "no stored membership for this graph"
 """What ``partitioner=published`` says of parts that were to be published ones and had to be computed."""
+BY_TEST = "† chosen by looking at test data, as the protocol asks"
+"""What the sign beside a number says."""
 
 
 def summary(record: Record, focus: str, printed: str = "") -> str:
@@ -15,7 +17,7 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
     Args:
         printed: Which of the two rounds the protocol prints, ``best`` or ``last``; empty: that is not told.
     """
-    names = sorted((n for n in record.metrics if n != "validation"), key=lambda n: n != focus)
+    names = _probes(record, focus)
     named = names if record.tested else [*names, "validation"]
     first = f"probe ({_unit(record.metrics[named[0]]['best'])})"
     width, columns = max(map(len, [first, *named])) + 2, _columns(record)
@@ -26,7 +28,7 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
     if printed and len(columns) > 1:
         lines.append(f"protocol {record.protocol} prints the {printed} round")
     if record.tested:
-        lines.append("† chosen by looking at test data, as the protocol asks")
+        lines.append(BY_TEST)
     if record.config["method"].get("secure"):
         lines.append("secure aggregation (method.secure=true)")
     if has_other_parts(record):
@@ -34,9 +36,21 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
     return "\n".join(lines)
 
 
+def in_a_row(record: Record, focus: str) -> tuple[str, str, str]:
+    """Return of :func:`summary` the probe that was asked for, with its unit, and its numbers at best and last round."""
+    name, mark = [*_probes(record, focus), "validation"][0], " †" if record.tested else ""
+    numbers = {at: _number(record.metrics[name][at]) for at in _columns(record)}
+    return f"{name}, {_unit(record.metrics[name]['best'])}", numbers["best"] + mark, numbers.get("last", "")
+
+
 def has_other_parts(record: Record) -> bool:
     """Tell whether its parts were to be published ones and had to be computed."""
     return NONE_STORED in record.partition.get("source", "")
+
+
+def _probes(record: Record, focus: str) -> list[str]:
+    """Name the probes, first the one that was asked for."""
+    return sorted((name for name in record.metrics if name != "validation"), key=lambda name: name != focus)
 
 
 def _columns(record: Record) -> dict[str, tuple[str, int]]:

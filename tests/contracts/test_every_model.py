@@ -49,7 +49,9 @@ def world(toy_graph: Graph) -> World:
 def config_of(method: str, model: str) -> configs.Config:
     small = make_config(method, registry.options("method")[method].variants[0])
     chosen = registry.option("model", model)(hidden=8, dropout=0.5)
-    small.model = configs.check(configs.Config(**{**vars(small), "model": chosen})).model
+    whole = configs.Config(**{**vars(small), "model": chosen})
+    configs.check(whole)
+    small.model = whole.model
     return small
 
 

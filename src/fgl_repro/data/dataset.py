@@ -113,7 +113,7 @@ class Dataset(Option):
             UserError: No source has the data, a file is not what it should be, the content has changed, or ``cache``
                 cannot be written.
         """
-        from fgl_repro.data import download, process
+        from fgl_repro.data import process
 
         path = self.cache_path(cache)
         pin = path.with_suffix(".json")
@@ -126,7 +126,6 @@ class Dataset(Option):
         if graph is not None and self.announced:
             self.refuse_other_graph(graph.fingerprint, cache)
         if graph is None:
-            download.writable(cache)
             graph = self.build(cache, split_drawn=split_drawn)
             fingerprint = expected.get("fingerprint", graph.fingerprint)
             if graph.fingerprint != fingerprint:
@@ -215,6 +214,9 @@ class Dataset(Option):
         Raises:
             UserError: As ``load``.
         """
+        from fgl_repro.data import download
+
+        download.writable(cache)
         given = self._given(cache)
         graph = self._made(given)
         if split_drawn and self.unit == "node":

@@ -81,7 +81,7 @@ def _tell_of_phases(method: str, protocol: str, rounds: int) -> None:
     """Say once that a protocol leaves out most of what a one-shot method is."""
     print(
         f"fgl-train: method={method} trains nobody in the {rounds} rounds of protocol={protocol}, which has no "
-        "fine-tuning after them: its paper's one round, features and fine-tuning are those of protocol=opfgl.",
+        "fine-tuning after them: protocol=opfgl has one round and fine-tunes, and its settings are for that.",
         file=sys.stderr,
     )
 

@@ -182,7 +182,7 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     for number_of, row in enumerate(spec.rows):
         shift = charts.aside(number_of, len(spec.rows), 0.7)
         found = [table.results[Cell(panel, row, *at)].at(table.selection) for at in spec.drawn]
-        points = [(x + shift, kind.scale * s.mean, kind.scale * _bar(s.std)) for x, s in enumerate(found) if s]
+        points = [(x + shift, kind.scale * s.mean, kind.scale * charts.bar(s.std)) for x, s in enumerate(found) if s]
         if points:
             color, mark = _style(table, row)
             x, mean, std = (list(values) for values in zip(*points, strict=True))
@@ -190,11 +190,6 @@ def _numbers(chart: Axes, table: Grid, panel: Panel) -> None:
     chart.set_xticks(range(len(spec.drawn)), [f"{spelled(d)}\n{k}" for d, k in spec.drawn], fontsize=7.5)
     ylabel = charts.axis(kind) + table.dagger(table.selection)
     charts.tidy(chart, "", ylabel, f"{panel.name}  {panel.title}", whole=False)
-
-
-def _bar(std: float | None) -> float:
-    """Give the length of an error bar; NaN draws none, where one of length 0 would look like certainty."""
-    return math.nan if std is None else std
 
 
 def _ranks(chart: Axes, table: Grid, panel: Panel) -> None:

@@ -14,14 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fgl_repro.config import unchecked
 from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
 from fgl_repro.tables.labels import COLUMN, PLACED, ROW
-from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name
+from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name, rules
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _panels(spec: TableSpec, protocol: str, group: str) -> dict[str, list[Any]]:
     """Make charts by the name of their section: means of runs that are alike in ``group``, with a band of one std."""
     from wandb_workspaces.reports import v2
 
-    chooser = unchecked(None, protocol=protocol).protocol.selected_by  # what the curve of the choosing rows is called
+    chooser = rules(spec, protocol).selected_by  # what the curve of the choosing rows is called
     tested = chooser == "test"
     by_row: dict[str, Any] = {"groupby": v2.Config(group), "groupby_aggfunc": "mean", "groupby_rangefunc": "stddev"}
 

@@ -93,9 +93,14 @@ def spans(chart: Axes, points: Sequence[Point], number: int, label: str, floor: 
         if all(std is None for _, _, std in known):
             chart.plot(x, mean, ls="none", marker=mark, ms=6, color=color, label=label)
             return
-        above = [math.nan if std is None else std for _, _, std in known]
+        above = [bar(std) for _, _, std in known]
         bars = [[min(s, m - floor) for m, s in zip(mean, above, strict=True)], above]
         chart.errorbar(x, mean, yerr=bars, fmt=mark, ms=6, color=color, elinewidth=1.2, capsize=2.5, label=label)
+
+
+def bar(std: float | None) -> float:
+    """Give the length of an error bar; NaN draws none, where one of length 0 would look like certainty."""
+    return math.nan if std is None else std
 
 
 def tidy(chart: Axes, xlabel: str, ylabel: str, title: str = "", *, whole: bool = True) -> None:

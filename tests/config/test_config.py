@@ -20,8 +20,6 @@ from fgl_repro.config import as_plain, build, cell_of, conf_dir, key_of, options
 from fgl_repro.config.compose import ENVIRONMENT
 from fgl_repro.core import registry
 from fgl_repro.core.errors import UserError
-from fgl_repro.runs import tuning
-from fgl_repro.tables.load import load, names
 from support.helpers import composed
 from support.runs import GRAPHS, about_graphs, methods_of
 
@@ -352,19 +350,6 @@ def test_build_refuses_in_one_sentence(overrides: dict[str, Any], choices: dict[
         build(overrides, **choices)
     assert "\n" not in str(caught.value)
     assert "$VALUE" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("protocol", "seed"), [("fedlog_tuned", 0), ("opfgl_tuned", 0), ("fedvn_tuned", 5)])
-def test_candidates_are_as_many_for_every_method_of_the_tables_and_all_different(protocol: str, seed: int) -> None:
-    keys = []
-    tuned = [spec for spec in map(load, names()) if protocol in spec.protocols]
-    every = {(cell.row.method, cell.dataset): (cell, spec) for spec in tuned for cell in spec.cells()}
-    for cell, table in every.values():
-        found = tuning.candidate_configs(table.config(cell, protocol, 2))
-        assert {c.seed for c in found} == {seed}
-        keys.append([key_of(c) for c in found])
-    assert len({len(k) for k in keys}) == 1
-    assert len({key for k in keys for key in k}) == sum(map(len, keys)) > len(keys)
 
 
 def test_every_method_has_its_class_and_its_yaml() -> None:

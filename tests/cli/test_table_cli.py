@@ -295,7 +295,7 @@ def test_a_command_line_that_cannot_be_read_is_one_sentence(
 
 def test_rerun_finds_published_runs_too(tmp_path):
     folders = RunFolders(tmp_path / "none", Path(__file__).parents[2] / "results")
-    key = next(iter(folders.published("fedvn")[0]))
+    key = next(iter(folders.published("fedvn").runs))
     assert folders.find(key[:12]).key == key
     with pytest.raises(UserError, match="no run, recorded here or published"):
         folders.find("zz")
@@ -305,7 +305,7 @@ def test_rerun_finds_published_runs_too(tmp_path):
 
 def test_rerun_names_the_runs_that_may_be_meant_here_and_published(tmp_path):
     folders = RunFolders(tmp_path, Path(__file__).parents[2] / "results")
-    published = folders.published("fedvn")[0]
+    published = folders.published("fedvn").runs
     keys = sorted(each for runs in folders.everything_published().values() for each in runs)
     digit = keys[0][0]
     same = [key for key in keys if key.startswith(digit)]
@@ -324,7 +324,7 @@ def test_rerun_names_the_runs_that_may_be_meant_here_and_published(tmp_path):
 
 
 def test_rerun_names_runs_that_were_recorded_here(tmp_path):
-    every = RunFolders(tmp_path, Path(__file__).parents[2] / "results").published("fedvn")[0]
+    every = RunFolders(tmp_path, Path(__file__).parents[2] / "results").published("fedvn").runs
     folders = RunFolders(tmp_path / "records", tmp_path / "none")
     first, second = sorted(every)[:2]
     for key in (first, second):

@@ -61,7 +61,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _write_pages(args: argparse.Namespace, paper: str, specs: list[TableSpec], watched: Watched) -> None:
     """Write the tables that the command line names, and their paper's report, from published runs."""
-    made = filled(paper, archive := request.folders_of(args).packed_alone(paper), watched)
+    made = filled(paper, archive := request.folders_of(args).published_alone(paper), watched)
     names = {spec.name for spec in specs}
     _refuse_blanks(args, made)
     for item in (item for item in made if item.spec.name in names and item.has_numbers):
@@ -85,7 +85,7 @@ def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) 
 def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     """Add the local records of tables to the published ones of their paper."""
     folders = request.folders_of(args)
-    store, (runs, rounds, diverged) = folders.store, folders.packed(paper)
+    store, (runs, rounds, diverged) = folders.store, folders.published_files(paper)
     known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
     needed = [(spec, needs.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for _, part in needed for key in part})
@@ -141,7 +141,7 @@ def unpack(args: argparse.Namespace) -> int:
     """Make record files of packed runs, and give them their curves."""
     folders = request.folders_of(args)
     for paper in request.specs(args.table):
-        runs, rounds, _ = folders.packed(paper)
-        print(f"{packed.unpack(runs, args.records)} new records in {args.records}.")
-        curves.unpack(rounds, folders.store, packed.Packed(runs))
+        files = folders.published_files(paper)
+        print(f"{packed.unpack(files.runs, args.records)} new records in {args.records}.")
+        curves.unpack(files.curves, folders.store, packed.Packed(files.runs))
     return 0

@@ -222,7 +222,7 @@ def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[C
         if args.fresh or own.path(key := key_of(config)).exists() or not known.is_done(key, config.runtime.curves)
     ]
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
-        place = folders.packed(paper)[0] if paper in folders.papers else folders.results
+        place = folders.published_files(paper).runs if paper in folders.papers else folders.results
         print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     return prepared(left, args)
 

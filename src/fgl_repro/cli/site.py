@@ -25,13 +25,13 @@ def write(args: argparse.Namespace, watched: Any) -> Path:
     _tell_of_unwritten(args, [spec for own in specs.values() for spec in own])
     folders = request.folders_of(args)
     published = {paper: folders.published(paper) for paper in folders.papers}
-    rounds = {key: columns for _, curves, _ in published.values() for key, columns in curves.items()}
+    rounds = {key: columns for own in published.values() for key, columns in own.curves.items()}
 
     def runs() -> Iterator[tuple[str, Record]]:
-        for paper, (packed, *_) in published.items():
-            yield from ((paper, record) for record in packed.values())
-        if own := set(specs) - set(published):
-            yield from (("", record) for record in _local(args, own))
+        for paper, own in published.items():
+            yield from ((paper, record) for record in own.runs.values())
+        if without := set(specs) - set(published):
+            yield from (("", record) for record in _local(args, without))
 
     def fill(spec: TableSpec, protocol: str) -> artifact.Artifact:
         return artifact.make(spec, protocol, folders.archive(spec.paper))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from fgl_repro.config import conf_dir
 from fgl_repro.core.errors import UserError
@@ -21,9 +22,6 @@ RECORDS = Path("results/records")
 RESULTS = Path("results")
 NAMED = 5
 """Of runs that might be meant, so many are named."""
-
-PublishedRuns = tuple[Packed, dict[str, curves.Columns], PackedDiverged]
-"""The published runs of a paper, their curves, and those that diverged, by key."""
 
 
 def default_records() -> Path:
@@ -57,6 +55,26 @@ def folder_named(folder: str | Path, *, there: bool = False) -> Path:
     if there and not path.is_dir():
         raise UserError(f"there is no folder {folder}: name one that is there")
     return path
+
+
+class PublishedFiles(NamedTuple):
+    """The files of what is published of a paper: its runs, their curves, and its runs that diverged."""
+
+    runs: Path
+    curves: Path
+    diverged: Path
+
+
+class PublishedRuns(NamedTuple):
+    """What is published of a paper: its runs, their curves, and notes of its runs that diverged, by key."""
+
+    runs: Packed
+    curves: dict[str, curves.Columns]
+    diverged: PackedDiverged
+
+    def below(self, store: RecordStore, *, lenient: bool = False) -> Archive:
+        """Return what lies in ``store``, over what is published."""
+        return Archive(store, self.runs, self.curves, lenient=lenient, took=self.runs.took, diverged=self.diverged)
 
 
 @dataclass(frozen=True)
@@ -93,10 +111,10 @@ class RunFolders:
         names = ("runs.csv", "runs.csv.sha256")
         return sorted({path.parent.name for name in names for path in self.results.glob(f"*/{name}")})
 
-    def packed(self, paper: str) -> tuple[Path, Path, Path]:
-        """Name the files of the committed runs of a paper, of their curves, and of those that diverged."""
+    def published_files(self, paper: str) -> PublishedFiles:
+        """Name the files of what is published of a paper, be they there or not."""
         folder = self.results / paper
-        return folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv"
+        return PublishedFiles(folder / "runs.csv", folder / "curves.csv", folder / "diverged.csv")
 
     def archive(self, paper: str, *, lenient: bool = False) -> Archive:
         """Return what was run here, over what was published of the paper.
@@ -105,16 +123,14 @@ class RunFolders:
         """
         if paper not in self.papers:
             return self.archive_of_all(lenient=lenient)
-        runs, rounds, diverged = self.published(paper)
-        return Archive(self.store, runs, rounds, lenient=lenient, took=runs.took, diverged=diverged)
+        return self.published(paper).below(self.store, lenient=lenient)
 
-    def packed_alone(self, paper: str) -> Archive:
+    def published_alone(self, paper: str) -> Archive:
         """Return what was published and nothing else.
 
         A run that ends while pages are written is on none of them.
         """
-        runs, rounds, diverged = self.published(paper)
-        return Archive(RecordStore(self.results / paper), runs, rounds, took=runs.took, diverged=diverged)
+        return self.published(paper).below(RecordStore(self.results / paper))
 
     def archive_of_all(self, *, lenient: bool = True) -> Archive:
         """Return what was run here, over what was published of any paper."""
@@ -125,17 +141,17 @@ class RunFolders:
             runs,
             rounds,
             lenient=lenient,
-            took=lambda: chain.from_iterable(own.took() for own, _, _ in every),
+            took=lambda: chain.from_iterable(own.runs.took() for own in every),
             diverged=diverged,
         )
 
     def everything_published(self) -> dict[str, Packed]:
         """Read the published runs of every paper."""
-        return {paper: self.published(paper)[0] for paper in self.papers}
+        return {paper: self.published(paper).runs for paper in self.papers}
 
     def published(self, paper: str) -> PublishedRuns:
         """Read what is published of a paper; it is read again when a file changes."""
-        files = self.packed(paper)
+        files = self.published_files(paper)
         states = [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in files]
         return _read(*files, *states)
 
@@ -179,4 +195,4 @@ def _label(record: Record | None) -> str:
 @lru_cache
 def _read(runs: Path, rounds: Path, diverged: Path, *_: tuple[int, int] | None) -> PublishedRuns:
     """Read packed files; the further arguments have them read again once one has changed."""
-    return Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged)
+    return PublishedRuns(Packed(runs), curves.read_packed(rounds), PackedDiverged(diverged))

@@ -34,14 +34,14 @@ class PublishedPaper:
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
-        return self._folders.published(self.folder.name)[0]
+        return self._folders.published(self.folder.name).runs
 
     def compared(self, table: str, protocol: str, row: str) -> PairedComparison:
         """Compare a row of a table with each other one, from packed runs alone (see :func:`paired.compared`)."""
         asked = (table, protocol, row)
         if asked not in self._comparisons:
             wanted = narrowed(load(f"{self.folder.name}/{table}"), protocol, dict.fromkeys(NARROWED, ()))
-            self._comparisons[asked] = compared(wanted, row, self._folders.packed_alone(self.folder.name))
+            self._comparisons[asked] = compared(wanted, row, self._folders.published_alone(self.folder.name))
         return self._comparisons[asked]
 
     @cached_property
@@ -52,7 +52,7 @@ class PublishedPaper:
 
     @cached_property
     def curves(self) -> dict[str, dict[str, list[float | None]]]:
-        return self._folders.published(self.folder.name)[1]
+        return self._folders.published(self.folder.name).curves
 
 
 def all_published(results: Path) -> dict[str, PublishedPaper]:

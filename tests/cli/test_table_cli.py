@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import request
+from fgl_repro.cli import fill, request
 from fgl_repro.cli import table as cli
 from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
@@ -22,7 +22,8 @@ from support.commands import call
 
 def test_fast_touches_nothing(tmp_path: Path, fake: None, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     seen = []
-    monkeypatch.setattr(request, "prepared", lambda configs, args: seen.extend(configs) or configs)
+    real = fill.run_all
+    monkeypatch.setattr(fill, "run_all", lambda configs, *rest: seen.extend(configs) or real(configs, *rest))
     folder = tmp_path / "throwaway"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))

@@ -53,19 +53,19 @@ def test_plans_are_kept_until_code_or_yaml_files_are_others(tmp_path: Path, monk
     made: list[str] = []
     real = request.plan
     monkeypatch.setattr(request, "plan", lambda spec, protocol: made.append(spec.name) or real(spec, protocol))
-    first = request.plans("fedsage", list, [])["fedsage"]
+    first = request.plans("fedsage", [])["fedsage"]
     count = len(made)
     assert count == len(first) > 0
-    again = request.plans("fedsage", list, [])["fedsage"]
+    again = request.plans("fedsage", [])["fedsage"]
     assert len(made) == count
     assert [each.runs for each in again] == [each.runs for each in first]
     monkeypatch.setattr(request, "version_of_options", lambda folder: "another")
-    request.plans("fedsage", list, [])
+    request.plans("fedsage", [])
     assert len(made) == 2 * count
     (tmp_path / "own").mkdir()
     search(tmp_path / "own")
     for _ in range(2):
-        request.plans("fedsage", list, [])
+        request.plans("fedsage", [])
     assert len(made) == 4 * count
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fgl_repro.cli import request
+from fgl_repro.cli import request, screen
 from fgl_repro.config import outdated
 from fgl_repro.core.errors import UserError
 from fgl_repro.runs import curves, packed, tuning
-from fgl_repro.runs.progress import Watched
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
@@ -24,19 +23,23 @@ LOCK = ".publish.lock"
 """File in a paper's folder that a process holds locked while it publishes there; git ignores it."""
 
 
-def publish(args: argparse.Namespace, watched: Watched) -> int:
-    """Pack the runs of the tables that the command line names, and write their pages and the findings."""
-    wanted = request.specs(args.table)
+def publish(table: str | None, folders: RunFolders, *, only_records: bool, replace: bool) -> None:
+    """Pack the runs of tables, named as for :func:`request.specs`, and write their pages and the findings.
+
+    Args:
+        only_records: Pack, and leave pages as they are.
+        replace: Published runs give way to other numbers of the same run, and those of older revisions go.
+    """
+    wanted = request.specs(table)
     for paper in wanted:
         request.of_ours(paper)
     for paper, specs in wanted.items():
-        with _alone(args.results / paper):
-            _pack(args, paper, specs)
-            if not args.only_records:
-                _write_pages(args, paper, specs, watched)
-    for path in [] if args.only_records else findings.write_all(args.results):
+        with _alone(folders.results / paper):
+            _pack(folders, paper, specs, replace)
+            if not only_records:
+                _write_pages(folders, paper, specs)
+    for path in [] if only_records else findings.write_all(folders.results):
         print(f"Written to {path}.")
-    return 0
 
 
 @contextmanager
@@ -59,22 +62,22 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_pages(args: argparse.Namespace, paper: str, specs: list[TableSpec], watched: Watched) -> None:
-    """Write the tables that the command line names, and their paper's report, from published runs."""
-    made = filled(paper, archive := request.folders_of(args).published_alone(paper), watched)
+def _write_pages(folders: RunFolders, paper: str, specs: list[TableSpec]) -> None:
+    """Write some tables of a paper, and its report, from published runs."""
+    made = filled(paper, archive := folders.published_alone(paper))
     names = {spec.name for spec in specs}
-    _refuse_blanks(args, made)
+    _refuse_blanks(folders.results, made)
     for item in (item for item in made if item.spec.name in names and item.has_numbers):
-        artifact.write(item, args.results / item.folder)
-    print(f"Written to {report.write(paper, made, args.results / paper, archive)}.")
+        artifact.write(item, folders.results / item.folder)
+    print(f"Written to {report.write(paper, made, folders.results / paper, archive)}.")
 
 
-def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) -> None:
+def _refuse_blanks(results: Path, made: Sequence[artifact.Artifact]) -> None:
     """Raise UserError where a published number would become a blank, as sizes do while the raw graphs are not found."""
     for item in made:
-        count = artifact.blanked(item, args.results / item.folder)
+        count = artifact.blanked(item, results / item.folder)
         if count:
-            path = args.results / item.folder / f"{item.spec.stem}.csv"
+            path = results / item.folder / f"{item.spec.stem}.csv"
             raise UserError(
                 f"{count} numbers of {path} would be blank now, so no page of {item.spec.paper} was written "
                 "(its runs are packed). If its data set is not found, let FGL_DATA name the folder of the raw graphs "
@@ -82,9 +85,8 @@ def _refuse_blanks(args: argparse.Namespace, made: Sequence[artifact.Artifact]) 
             )
 
 
-def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
+def _pack(folders: RunFolders, paper: str, specs: list[TableSpec], replace: bool) -> None:
     """Add the local records of tables to the published ones of their paper."""
-    folders = request.folders_of(args)
     store, (runs, rounds, diverged) = folders.store, folders.published_files(paper)
     known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
     needed = [(spec, needs.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
@@ -93,16 +95,16 @@ def _pack(args: argparse.Namespace, paper: str, specs: list[TableSpec]) -> None:
     held = packed.Packed(runs)
     again = packed.differing(done.values(), held)
     old = [record for record in held.values() if outdated(record.config)]
-    gone = {record.key for record in old if args.replace}
-    if again and not args.replace:
+    gone = {record.key for record in old if replace}
+    if again and not replace:
         done = {key: record for key, record in done.items() if record not in again}
         print(_left_out(again), file=sys.stderr)
     if old:
-        print(_outdated(old, args.replace), file=sys.stderr)
+        print(_outdated(old, replace), file=sys.stderr)
     drawn = {key for spec, part in needed if spec.curves == "validation" for key in part}
     kept = {key: store.curves(key) for key in done if key in drawn or store.is_done(key, "all")}
     # Former curves go before the records and new ones come after, so that a kill leaves no run with another one's.
-    if former := gone | {run.key for run in again if args.replace}:
+    if former := gone | {run.key for run in again if replace}:
         curves.pack({}, rounds, former)
     print(f"{runs} holds {packed.pack(done.values(), runs, gone)} runs.")
     if mixed := mixed_graphs(packed.Packed(runs).values()):
@@ -131,17 +133,15 @@ def _named(records: Sequence[Record]) -> str:
     return ", ".join(record.key[:8] for record in records[:5]) + ", ..." * (len(records) > 5)
 
 
-def filled(paper: str, archive: Archive, watched: Watched) -> list[artifact.Artifact]:
+def filled(paper: str, archive: Archive) -> list[artifact.Artifact]:
     """Fill every table and figure of a paper under every protocol."""
     wanted = [pair for spec in request.specs(paper)[paper] for pair in spec.by_protocol()]
-    return [artifact.make(spec, protocol, archive) for spec, protocol in watched(wanted)]
+    return [artifact.make(spec, protocol, archive) for spec, protocol in screen.watched(wanted)]
 
 
-def unpack(args: argparse.Namespace) -> int:
-    """Make record files of packed runs, and give them their curves."""
-    folders = request.folders_of(args)
-    for paper in request.specs(args.table):
+def unpack(table: str | None, folders: RunFolders) -> None:
+    """Make record files of packed runs, of tables named as for :func:`request.specs`, and give them their curves."""
+    for paper in request.specs(table):
         files = folders.published_files(paper)
-        print(f"{packed.unpack(files.runs, args.records)} new records in {args.records}.")
+        print(f"{packed.unpack(files.runs, folders.records)} new records in {folders.records}.")
         curves.unpack(files.curves, folders.store, packed.Packed(files.runs))
-    return 0

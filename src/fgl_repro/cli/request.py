@@ -1,4 +1,4 @@
-"""What a ``fgl-table`` command line names: tables and figures, parts of them, their runs, where records lie."""
+"""What a ``fgl-table`` command line names: tables and figures, parts of them, their runs, folders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 from hydra.core.override_parser.types import Quote, QuotedString
 
+from fgl_repro.cli import screen
 from fgl_repro.config import (
     AXES,
     Config,
@@ -21,18 +23,14 @@ from fgl_repro.config import (
     compose_ahead,
     conf_dir,
     folders,
-    key_of,
     options,
-    override,
     searched,
     unchecked,
     yaml_files,
 )
-from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
-from fgl_repro.runs.folders import RunFolders, default_records, folder_named
-from fgl_repro.runs.progress import Watched
+from fgl_repro.runs.folders import default_records, folder_named
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -44,37 +42,46 @@ from fgl_repro.tables.swept import added_lines
 TableAndProtocol = tuple[TableSpec, str]
 """A table or figure and a protocol."""
 
+Kept = Mapping[str, Sequence[Any]]
+"""What a table is narrowed to: for each of ``NARROWED`` a list, which is empty where all stays."""
 
-def one(args: argparse.Namespace) -> Request:
-    """Load the single table that the command is about.
+
+def one(table: str, protocol: str | None, kept: Kept, add: Sequence[str]) -> Request:
+    """Load a single table.
+
+    Args:
+        protocol: None: the table's first.
+        add: Methods, or ``method:variant``, that are further rows.
 
     Raises:
         UserError: It does not exist or lacks what it is narrowed to.
     """
-    spec = with_rows(load(args.table), getattr(args, "add", ()))
-    return narrowed(spec, args.protocol, {axis: getattr(args, axis) for axis in NARROWED})
+    return narrowed(with_rows(load(table), add), protocol, kept)
 
 
-def several(args: argparse.Namespace) -> list[Request]:
-    """Load the table named, or all tables and figures of the paper named that have some of what the command line names.
+def several(name: str, protocol: str | None, kept: Kept, add: Sequence[str]) -> list[Request]:
+    """Load the table of this name, or all tables and figures of the paper that have some of what they are narrowed to.
+
+    Args:
+        protocol, add: As in :func:`one`.
 
     Raises:
-        UserError: No such table or paper, or nothing of it has what the command line names.
+        UserError: No such table or paper, or nothing of it has what it is narrowed to.
     """
-    if args.table not in papers():
-        return [one(args)]
+    if name not in papers():
+        return [one(name, protocol, kept, add)]
     found = []
-    for spec in with_rows_where_possible(specs(args.table)[args.table], getattr(args, "add", ())):
-        protocol = args.protocol or spec.protocols[0]
-        if protocol not in spec.protocols:
+    for spec in with_rows_where_possible(specs(name)[name], add):
+        chosen = protocol or spec.protocols[0]
+        if chosen not in spec.protocols:
             continue
-        axes = spec.under(protocol).axes
-        shared = {axis: [item for item in getattr(args, axis) if item in axes[axis]] for axis in NARROWED}
-        if all(shared[axis] or not getattr(args, axis) for axis in NARROWED):
-            found.append(narrowed(spec, protocol, shared))
+        axes = spec.under(chosen).axes
+        shared = {axis: [item for item in kept[axis] if item in axes[axis]] for axis in NARROWED}
+        if all(shared[axis] or not kept[axis] for axis in NARROWED):
+            found.append(narrowed(spec, chosen, shared))
     found = [wanted for wanted in found if not wanted.spec.added_rows or _can_run(wanted)]
     if not found:
-        raise UserError(f"no table of {args.table} has what you narrow it to: see 'fgl-table list' and narrow less.")
+        raise UserError(f"no table of {name} has what you narrow it to: see 'fgl-table list' and narrow less.")
     return found
 
 
@@ -116,11 +123,7 @@ def specs(table: str | None, refused: list[UserError] | None = None) -> dict[str
     return found
 
 
-def plans(
-    table: str | None,
-    watched: Watched,
-    refused: list[UserError],
-) -> dict[str, list[Plan]]:
+def plans(table: str | None, refused: list[UserError]) -> dict[str, list[Plan]]:
     """Plan the runs of tables and figures by paper, as :func:`specs` names them and refuses some.
 
     Of all tables of a paper they are kept in the cache; not where others' yaml files, or code, could change them.
@@ -135,7 +138,7 @@ def plans(
 
     def made(paper: str) -> list[dict[str, Any]]:
         found = []
-        for pair in watched(pairs()[paper]):
+        for pair in screen.watched(pairs()[paper]):
             try:
                 found.append(asdict(plan(*pair)))
             except UserError as error:
@@ -192,46 +195,6 @@ def settings(text: str) -> dict[str, str | int | float | bool]:
         return {name: yaml.safe_load(value) for name, _, value in pairs}
     except yaml.YAMLError:
         raise argparse.ArgumentTypeError(f"{text} has a value that is no number and no plain word") from None
-
-
-def folders_of(args: argparse.Namespace) -> RunFolders:
-    """Tell where the command line looks for runs."""
-    return RunFolders(args.records, args.results)
-
-
-def check_device(args: argparse.Namespace) -> None:
-    """Refuse, before anything has run, a device that there cannot be, or on this machine is not.
-
-    Raises:
-        UserError: It is one of these.
-    """
-    name = RuntimeConfig(device=args.device or "auto").device
-    if args.launcher == "local" and name.startswith("cuda"):
-        from fgl_repro.core.device import pick_device  # which imports torch
-
-        pick_device(name)
-
-
-def to_do(configs: list[Config], args: argparse.Namespace, paper: str) -> list[Config]:
-    """Give runs the command line's device and threads; those that are published are left out (unless ``--fresh``)."""
-    folders = folders_of(args)
-    known, own = folders.archive(paper, lenient=True), folders.store
-    left = [
-        config
-        for config in configs
-        if args.fresh or own.path(key := key_of(config)).exists() or not known.is_done(key, config.runtime.curves)
-    ]
-    if taken := set(map(key_of, configs)) - set(map(key_of, left)):
-        place = folders.published_files(paper).runs if paper in folders.papers else folders.results
-        print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
-    return prepared(left, args)
-
-
-def prepared(configs: list[Config], args: argparse.Namespace) -> list[Config]:
-    """Give runs the device and threads of the command line."""
-    given = {"runtime.device": args.device, "runtime.threads": args.threads, "paths.records": str(args.records)}
-    overrides = {name: value for name, value in given.items() if value is not None}
-    return [override(config, overrides) for config in configs]
 
 
 def command_of(config: Config, records: Path | None = None) -> str:

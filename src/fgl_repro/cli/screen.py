@@ -1,11 +1,16 @@
-"""Text with markdown tables on a terminal: a table that is wider is shown in parts, one below another."""
+"""What a terminal shows: a bar of what goes on, and text, whose tables are shown in parts where they are wider."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
 
 LEAST = 20
 """Letters of a shortened column, so that its words are still told apart."""
@@ -14,6 +19,12 @@ LEAST = 20
 def write(text: str) -> None:
     """Print text; on a terminal no table is wider than that, to a file or another program everything is as it is."""
     print(fitted(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+
+
+def watched(items: Sequence[T]) -> Iterable[T]:
+    """Pass on the items, with a bar on a terminal's standard error if they take more than two seconds."""
+    bar: Iterable[T] = tqdm(items, unit="table", delay=2, leave=False, disable=None)
+    return bar
 
 
 def fitted(text: str, width: int) -> str:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from tqdm import tqdm
-
-from fgl_repro.cli import Parser, completion, exit_status, publish, request, screen, site, sources, to_wandb
+from fgl_repro.cli import Parser, completion, exit_status, fill, publish, request, screen, site, sources, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
-from fgl_repro.runs.folders import RECORDS, RESULTS, default_records, default_results
+from fgl_repro.runs.folders import RECORDS, RESULTS, RunFolders, default_records, default_results
 from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
-from fgl_repro.runs.sweep import run_all
+from fgl_repro.runs.store import Archive
 from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
 from fgl_repro.tables.request import NARROWED, Request, row_id
 from fgl_repro.tables.results import duration
 
-T = TypeVar("T")
 Command = Callable[[argparse.Namespace], int]
 
 EXAMPLES = """examples:
@@ -117,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     push.add_argument("--entity", metavar="NAME", help="W&B user or team (default: your own)")
     about = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
     board = add_table("dashboard", _dashboard, about)
+    board.set_defaults(add=[])
     board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
     for sub in (push, board):
         sub.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")
@@ -163,70 +159,41 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
+def _one(args: argparse.Namespace) -> Request:
+    """Load the table that is named, and the part of it."""
+    return request.one(args.table, args.protocol, _kept(args), args.add)
+
+
+def _several(args: argparse.Namespace) -> list[Request]:
+    """Load the table that is named, or all of the paper, and the parts of them."""
+    return request.several(args.table, args.protocol, _kept(args), args.add)
+
+
+def _kept(args: argparse.Namespace) -> request.Kept:
+    return {axis: getattr(args, axis) for axis in NARROWED}
+
+
+def _folders(args: argparse.Namespace) -> RunFolders:
+    return RunFolders(args.records, args.results)
+
+
+def _archive(args: argparse.Namespace, paper: str) -> Archive:
+    """Return what was run here, over what was published of the paper."""
+    return _folders(args).archive(paper)
+
+
 def _run(args: argparse.Namespace) -> int:
-    requests = request.several(args)
-    if not args.fast:
-        return _fill(args, requests)
-    corners = [Request(wanted.part.smoke(), wanted.part.smoke(), wanted.protocol) for wanted in requests]
-    shared = None if args.launcher == "local" else "."  # a disk that other machines have, too
-    with tempfile.TemporaryDirectory(prefix="fgl-fast-", dir=shared) as folder:
-        args.records, args.results, args.out = (Path(folder) / name for name in ("records", "results", "tables"))
-        status = _fill(args, corners)
-    print("--fast: two rounds, one seed, in a temporary folder; nothing was kept and no number means anything.")
-    if args.add:
-        print("Only what is added was run: leave out --fast to see it among the table's other rows.")
-    return status
-
-
-def _fill(args: argparse.Namespace, requests: list[Request]) -> int:
-    """Do the runs of all parts in one sweep, write every whole, print the part (of several: how much is there)."""
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs {args.jobs} does nothing: give at least 1.")
-    request.check_device(args)
-    folders, launcher = request.folders_of(args), Launcher(args.launcher, args.address, args.slurm)
-    paper, ok = requests[0].spec.paper, True
-    candidates = [config for wanted in requests for config in needs.candidate_runs(wanted.to_run, wanted.protocol)]
-    known = folders.store if args.fresh else folders.archive(paper, lenient=True)
-    candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
-    if candidates:
-        ok = run_all(request.to_do(candidates, args, paper), args.jobs, folders.store, launcher).ok
-        known = folders.store if args.fresh else folders.archive(paper, lenient=True)
-    found = [needs.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
-    configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
-    summary = run_all(request.to_do(configs, args, paper), args.jobs, folders.store, launcher)
-    if unnamed:
-        print(f"fgl-table: {unnamed} runs wait for tuning candidates that failed.", file=sys.stderr)
-    ok = ok or not unnamed  # what diverged has lost
-    archive = folders.archive(paper, lenient=True)
-    written = []
-    for wanted in _watched(requests):
-        whole = artifact.make(wanted.spec, wanted.protocol, archive)
-        written = artifact.write(whole, args.out / whole.folder)
-        if len(requests) == 1:
-            made = whole if wanted.is_whole else artifact.make(wanted.part, wanted.protocol, archive)
-            screen.write(made.screen)
-        else:
-            print(f"{wanted.spec.name}: {whole.content.done} of {whole.content.wanted} numbers.")
-    files = f"Written to {written[0].parent}." if len(requests) > 1 else _files(written)
-    print(f"\n{summary.done} runs done, {summary.skipped + summary.elsewhere} found.{'' if args.fast else f' {files}'}")
-    print(sources.of_requests(requests, archive))
-    sources.warn(requests, archive)
-    return 0 if ok and summary.ok else 1
-
-
-def _watched(items: Sequence[T]) -> Iterable[T]:
-    """Pass on the items, with a bar on a terminal's standard error if they take more than two seconds."""
-    bar: Iterable[T] = tqdm(items, unit="table", delay=2, leave=False, disable=None)
-    return bar
-
-
-def _files(written: Sequence[Path]) -> str:
-    return f"Written to {written[0].parent}: {', '.join(path.name for path in written)}."
+    requests = _several(args)
+    launcher = Launcher(args.launcher, args.address, args.slurm)
+    how = fill.HowToRun(launcher, args.jobs, args.device, args.threads)
+    folders = RunFolders(args.records, args.results, args.fresh, requests[0].spec.paper)
+    ok = fill.try_out(requests, folders, how) if args.fast else fill.fill(requests, folders, args.out, how)
+    return 0 if ok else 1
 
 
 def _show(args: argparse.Namespace) -> int:
-    wanted = request.one(args)
-    archive = request.folders_of(args).archive(wanted.spec.paper)
+    wanted = _one(args)
+    archive = _archive(args, wanted.spec.paper)
     made = artifact.make(wanted.part, wanted.protocol, archive)
     sources.warn([wanted], archive)
     if args.csv:
@@ -239,8 +206,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _test(args: argparse.Namespace) -> int:
-    wanted = request.one(args)
-    archive = request.folders_of(args).archive(wanted.spec.paper)
+    wanted = _one(args)
+    archive = _archive(args, wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
     sources.warn([wanted], archive)
     if args.csv:
@@ -252,8 +219,8 @@ def _test(args: argparse.Namespace) -> int:
 
 
 def _latex(args: argparse.Namespace) -> int:
-    wanted = request.one(args)
-    archive = request.folders_of(args).archive(wanted.spec.paper)
+    wanted = _one(args)
+    archive = _archive(args, wanted.spec.paper)
     sources.warn([wanted], archive)
     sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
@@ -261,10 +228,10 @@ def _latex(args: argparse.Namespace) -> int:
 
 
 def _missing(args: argparse.Namespace) -> int:
-    requests = request.several(args)
-    archive = request.folders_of(args).archive(requests[0].spec.paper)
+    requests = _several(args)
+    archive = _archive(args, requests[0].spec.paper)
     configs: dict[str, Config] = {}
-    for wanted in _watched(requests):
+    for wanted in screen.watched(requests):
         for config in needs.runs(wanted.to_run, wanted.protocol):
             if configs.setdefault(key := key_of(config), config).runtime.curves != "all":
                 configs[key] = config
@@ -291,13 +258,13 @@ def _missing(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    requests = request.several(args)
-    archive = request.folders_of(args).archive(requests[0].spec.paper)
-    for number, wanted in enumerate(_watched(requests)):
+    requests = _several(args)
+    archive = _archive(args, requests[0].spec.paper)
+    for number, wanted in enumerate(screen.watched(requests)):
         made = artifact.make(wanted.part, wanted.protocol, archive)
         where_written = f"A part of it; fgl-table compare {request.words_of(wanted)} writes the whole."
         if wanted.is_whole:
-            where_written = _files(artifact.write(made, args.out / made.folder))
+            where_written = fill.files_named(artifact.write(made, args.out / made.folder))
         text = made.content.body if made.content.grid else made.page
         if made.content.grid and not wanted.is_whole:  # of a whole table the cells stand in a file
             cells = made.content.files[f"compare_{wanted.part.table}.md"].partition("## By cell")
@@ -310,27 +277,34 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _push(args: argparse.Namespace) -> int:
-    logged, all_taken = to_wandb.push(args, _watched)
+    wanted, folders = _one(args), _folders(args)
+    logged, all_taken = to_wandb.push(
+        wanted, folders, mode=args.mode, project=args.project, entity=args.entity, again=args.again
+    )
     print(logged)
     return 0 if all_taken else 1
 
 
 def _dashboard(args: argparse.Namespace) -> int:
-    print("Written:", ", ".join(map(str, to_wandb.dashboard(args))))
+    wanted, folders = _one(args), _folders(args)
+    written = to_wandb.dashboard(wanted, folders, project=args.project, entity=args.entity, out=args.out)
+    print("Written:", ", ".join(map(str, written)))
     return 0
 
 
 def _publish(args: argparse.Namespace) -> int:
-    return publish.publish(args, _watched)
+    publish.publish(args.table, _folders(args), only_records=args.only_records, replace=args.replace)
+    return 0
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    return publish.unpack(args)
+    publish.unpack(args.table, _folders(args))
+    return 0
 
 
 def _report(args: argparse.Namespace) -> int:
     for paper in request.specs(None):
-        filled = publish.filled(paper, archive := request.folders_of(args).archive(paper), _watched)
+        filled = publish.filled(paper, archive := _archive(args, paper))
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
     return 0
 
@@ -343,15 +317,16 @@ def _completion(args: argparse.Namespace) -> int:
 
 
 def _site(args: argparse.Namespace) -> int:
-    print(f"Written: {site.write(args, _watched)} (open it in a browser).")
+    front = site.write(args.table, _folders(args), args.tables, args.guides, args.out)
+    print(f"Written: {front} (open it in a browser).")
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
     rows: list[list[str]] = []
     refused: list[UserError] = []
-    for paper, plans in request.plans(args.table, _watched, refused).items():
-        archive = request.folders_of(args).archive(paper)
+    for paper, plans in request.plans(args.table, refused).items():
+        archive = _archive(args, paper)
         rows += [plan.line(archive) for plan in plans]
     heads = ["table", "protocol", "what", "runs recorded"]
     if rows and args.csv:
@@ -364,7 +339,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    store, none_yet = request.folders_of(args).store, args.records == RECORDS and not args.records.exists()
+    store, none_yet = _folders(args).store, args.records == RECORDS and not args.records.exists()
     damaged = [*([] if none_yet else store.check()), *packed.check(args.results)]
     for damage in damaged:
         print(f"fgl-table: {damage}", file=sys.stderr)
@@ -378,7 +353,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rerun(args: argparse.Namespace) -> int:
-    record = request.folders_of(args).find(args.key)
+    record = _folders(args).find(args.key)
     found = rerun(record)
     what = f"{record.key[:8]} {label(record.config)}"
     print("\n".join([f"{what}: {found}", *found.lines[:10], *(["..."] if len(found.lines) > 10 else [])]))

@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-from fgl_repro.cli import request
+from fgl_repro.cli import screen
 from fgl_repro.config import key_of
 from fgl_repro.runs import tracking
-from fgl_repro.runs.progress import Watched
+from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import RecordStore
+from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, labels, needs, results
+from fgl_repro.tables.request import Request
 from fgl_repro.tables.swept import added_lines
 
 
-def push(args: argparse.Namespace, watched: Watched) -> tuple[str, bool]:
+def push(
+    wanted: Request, folders: RunFolders, *, mode: str, project: str, entity: str | None, again: bool
+) -> tuple[str, bool]:
     """Log the runs that a table, or a part of it, rests on, and its lines; returns what was done, and whether all.
 
     A run that was logged before for this table, protocol, mode and project is left out, unless it ran anew since.
 
+    Args:
+        mode: ``offline`` or ``online``.
+        entity: W&B user or team; None: the user's own.
+        again: Whether runs are logged that were logged before.
+
     Raises:
         UserError: W&B is to be logged to online, and cannot be reached.
     """
-    import pandas
-
-    wanted = request.one(args)
-    spec, folders = wanted.part, request.folders_of(args)
-    archive = folders.archive(spec.paper)
+    spec, archive = wanted.part, folders.archive(wanted.spec.paper)
     configs, _ = needs.chosen_runs(spec, wanted.protocol, archive)
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
     if mixed := mixed_graphs(recorded):
         print(f"fgl-table: {mixed}", file=sys.stderr)
-    options = {"mode": args.mode, "tags": tags, "project": args.project, "entity": args.entity}
-    purpose = " ".join((spec.name, wanted.protocol, args.mode, f"{args.entity or ''}/{args.project}"))
+    options = {"mode": mode, "tags": tags, "project": project, "entity": entity}
+    purpose = " ".join((spec.name, wanted.protocol, mode, f"{entity or ''}/{project}"))
     names = labels.labels(spec, wanted.protocol, archive)
     ended: Counter[str] = Counter()
-    for record in watched(recorded):
+    for record in screen.watched(recorded):
         told = {"job_type": spec.name, "labels": names.get(record.key), **options}
         if archive.is_local(record.key):
-            ended[_push_own(record, folders.store, purpose, args.again, told)] += 1
+            ended[_push_own(record, folders.store, purpose, again, told)] += 1
         else:  # of what is only published nothing is kept here
             mirror = tracking.push(record, archive.curves(record.key), **told)
             ended["taken"] += mirror["id"] != record.wandb["id"]
     taken, before, busy = (ended[word] for word in ("taken", "before", "busy"))
-    table = None
-    if recorded:
-        frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
-        name = "-".join((spec.sort, spec.paper, spec.table, *added_lines(spec)))
-        config = {
-            "table": spec.name,
-            "protocol": wanted.protocol,
-            **{axis: list(has) for axis, has in spec.axes.items()},
-        }
-        table = tracking.push_table(frame, name, group=spec.name, config=config, **options)
-    logged = f"{taken} runs{' and the table' if table else ''} logged ({args.mode})."
+    table = _push_table(wanted, archive, options) if recorded else None
+    logged = f"{taken} runs{' and the table' if table else ''} logged ({mode})."
     if before:
         logged += f" {before} had been logged before: --again logs them once more."
     if busy:
@@ -98,13 +92,29 @@ def _push_own(
         return "taken"
 
 
-def dashboard(args: argparse.Namespace) -> list[str] | list[Path]:
-    """Save workspace and report of a table at W&B, or write them as files; returns where they are."""
+def _push_table(wanted: Request, archive: Archive, options: dict[str, Any]) -> str | None:
+    """Log the lines of a table, by ``options`` of :func:`tracking.push_table`; None if W&B did not take them."""
+    import pandas
+
+    spec = wanted.part
+    frame = pandas.DataFrame(artifact.make(spec, wanted.protocol, archive).content.rows)
+    name = "-".join((spec.sort, spec.paper, spec.table, *added_lines(spec)))
+    which = {"table": spec.name, "protocol": wanted.protocol}
+    config = {**which, **{axis: list(has) for axis, has in spec.axes.items()}}
+    return tracking.push_table(frame, name, group=spec.name, config=config, **options)
+
+
+def dashboard(
+    wanted: Request, folders: RunFolders, *, project: str, entity: str | None, out: Path
+) -> list[str] | list[Path]:
+    """Save workspace and report of a table at W&B (with an ``entity``), or write them into ``out``.
+
+    Returns where they are.
+    """
     from fgl_repro.web import dashboard as dashboards
 
     dashboards.check()
-    wanted = request.one(args)
-    table = results.fill(wanted.part, wanted.protocol, request.folders_of(args).archive(wanted.spec.paper))
-    if args.entity:
-        return dashboards.save(table, args.entity, args.project)
-    return dashboards.write(table, args.out / artifact.folder_of(wanted.spec, wanted.protocol), args.project)
+    table = results.fill(wanted.part, wanted.protocol, folders.archive(wanted.spec.paper))
+    if entity:
+        return dashboards.save(table, entity, project)
+    return dashboards.write(table, out / artifact.folder_of(wanted.spec, wanted.protocol), project)

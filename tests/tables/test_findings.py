@@ -150,6 +150,7 @@ def test_placeholders_become_numbers(paper: Made, text: str, becomes: str) -> No
         ("{noted note=made under=Steps show=printed}", "no gap stands there"),
         ("{noted note=made under=Steps show=one rows=PubMed}", "no gap stands there"),
         ("{noted note=made under=Steps show=two}", "not in list"),
+        ("{noted note=made under=Steps show=one colour=red}", "noted takes no colour"),
         ("{best method=fedpub}", "best is none of"),
         ("{cell fedpub}", "cannot be filled"),
         ("{each clients=3}", "no line {end} follows"),

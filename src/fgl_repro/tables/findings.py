@@ -40,6 +40,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,22 @@ from fgl_repro.tables.verdict import NOTHING, REPRODUCED
 PLACEHOLDER = re.compile(r"\{([\w.]+)([^{}]*)\}")
 FORMAT = ("spread", "digits", "list")
 
+TAKEN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("cell", "paper", "points", "agree", "gap", "reproduced", "ahead"), ("at",)),
+    "tau": (),
+    "told": ("table", "protocol", "row", "way"),
+    "lead": ("table", "protocol", "row"),
+    "value": ("file", "show", "scale"),
+    "runs": ("at", "probe", "show", "curve", "scale"),
+    "noted": ("note", "under", "show", "rows"),
+}
+"""The options of each word, fields of :class:`_Options`; whatever else it says, its form apart, is a filter."""
+NEEDED = {"told": {"table", "protocol"}, "lead": {"table", "protocol"}}
+NEEDED |= {"value": {"file", "show"}, "noted": {"note", "under", "show"}}
+"""Options that a word cannot do without."""
+INHERITED = ("at", "table", "protocol", "row")
+"""Options that ``set`` and ``each`` may have given."""
+
 Linked = Callable[[str, list[Words], list[str]], str]
 """Makes a link of a number: its text, the lines of comparisons and the keys of the runs that it was made from."""
 
@@ -70,14 +87,32 @@ def _kind(line: Words) -> Metric:
     return METRICS[line.get("metric") or ACCURACY]
 
 
+@dataclass(frozen=True)
+class _Options:
+    """What a placeholder says that is neither its form nor a filter; see the head of this file."""
+
+    at: str = "best"
+    file: str = ""
+    show: str = ""
+    scale: str = ""
+    probe: str = "seen_graph"
+    curve: str = ""
+    table: str = ""
+    protocol: str = ""
+    row: str = ""
+    way: str = ""
+    note: str = ""
+    under: str = ""
+    rows: str = ""
+
+
 class _Lookup:
     """One placeholder: its word, what it says, and what it inherits from ``set`` and ``each``."""
 
     def __init__(self, published: PublishedPaper, word: str, given: Words, inherited: Words) -> None:
         self.published, self.word, self.inherited = published, word, inherited
         self.form = {name: value for name, value in given.items() if name in FORMAT}
-        self.filters = {name: value for name, value in given.items() if name not in FORMAT}
-        self.at = inherited.get("at", "best")
+        self.said = {name: value for name, value in given.items() if name not in FORMAT}
         self.lines: list[Words] = []
         self.keys: list[str] = []
 
@@ -88,10 +123,10 @@ class _Lookup:
         single = {"cell": self.cell, "paper": self.cell, "points": self.cell, "value": self.value, "runs": self.runs}
         single |= {"lead": self.lead}
         if self.word in whole:
-            return whole[self.word](self.filters)
+            return whole[self.word](*self.parted(self.said))
         if self.word not in single:
             raise ValueError(f"{self.word} is none of {', '.join([*whole, *single])}, set, each, end")
-        pairs = [single[self.word](filters) for filters in _combinations(self.filters)]
+        pairs = [single[self.word](*self.parted(said)) for said in _combinations(self.said)]
         digits = f".{self.form.get('digits', 1)}f"
         means, form = [mean for mean, _ in pairs], "+" * (self.word in ("points", "lead")) + digits
         if "list" in self.form:
@@ -99,7 +134,15 @@ class _Lookup:
             return {"range": " to ".join(ends), "mean": f"{np.mean(means):{form}}"}[self.form["list"]]
         stds = [f" ± {std:{digits}}" if "spread" in self.form and std == std else "" for _, std in pairs]
         texts = [f"{m:{form}}{std}" if m == m else "misprint" for m, std in zip(means, stds, strict=True)]
-        return (" / " if "," in self.filters.get("panel", "") + self.filters.get("probe", "") else ", ").join(texts)
+        return (" / " if "," in self.said.get("panel", "") + self.said.get("probe", "") else ", ").join(texts)
+
+    def parted(self, said: Words) -> tuple[_Options, Words]:
+        """Part the options of the word from the filters."""
+        inherited = {name: value for name, value in self.inherited.items() if name in INHERITED}
+        taken = {name: value for name, value in (inherited | said).items() if name in TAKEN[self.word]}
+        if lacking := [name for name in TAKEN[self.word] if name in NEEDED.get(self.word, ()) and name not in taken]:
+            raise ValueError(f"it does not say {lacking[0]}")
+        return _Options(**taken), {name: value for name, value in said.items() if name not in TAKEN[self.word]}
 
     def matching(self, rows: list[Words], filters: Words) -> list[Words]:
         """Select rows that have one of the values of every filter; what is inherited and no column is left out."""
@@ -117,94 +160,92 @@ class _Lookup:
             raise ValueError(f"{len(found)} lines match, not one")
         return found[0]
 
-    def cell(self, filters: Words) -> tuple[float, float]:
-        at = filters.pop("at", self.at)
+    def cell(self, options: _Options, filters: Words) -> tuple[float, float]:
         row = self.single(self.published.cells, filters)
         if self.word == "points":
-            return float(row[f"{at}_points"]), np.nan
-        stem = "paper" if self.word == "paper" else at
+            return float(row[f"{options.at}_points"]), np.nan
+        stem = "paper" if self.word == "paper" else options.at
         if self.word == "paper" and row["suspect"] == "1":
             return np.nan, np.nan
         scale = _kind(row).scale
         return scale * float(row[f"{stem}_mean"]), scale * float(row[f"{stem}_std"] or "nan")
 
-    def value(self, filters: Words) -> tuple[float, float]:
-        path = self.published.folder / (self.inherited | filters)["protocol"] / filters.pop("file")
-        column, scale = filters.pop("show"), float(filters.pop("scale", 1))
-        row = self.single(lines_of(path), filters)
-        return scale * float(row[column]), scale * float(row.get("std") or "nan")
+    def value(self, options: _Options, filters: Words) -> tuple[float, float]:
+        path = self.published.folder / (self.inherited | filters)["protocol"] / options.file
+        row, scale = self.single(lines_of(path), filters), float(options.scale or 1)
+        return scale * float(row[options.show]), scale * float(row.get("std") or "nan")
 
-    def runs(self, filters: Words) -> tuple[float, float]:
-        usual = {"at": self.at, "probe": "seen_graph", "show": "", "curve": "", "scale": ""}
-        what = {name: filters.pop(name, value) for name, value in usual.items()}
+    def runs(self, options: _Options, filters: Words) -> tuple[float, float]:
         every = {name: value for name, value in self.inherited.items() if name in SHORT} | filters
         wanted = {name: value.split("+") for name, value in every.items()}
         found = [(k, c) for k, c in self.published.configs if all(c.get(n, "") in some for n, some in wanted.items())]
         names = {name for _, config in found for name in config} - {"seed", "protocol"}
         if differ := sorted(n for n in names if len({config.get(n) for _, config in found}) > 1):
             raise ValueError(f"the {len(found)} packed runs that match differ in {', '.join(differ)}")
-        if not (values := [self.measured(key, **what) for key, _ in found]):
+        if not (values := [self.measured(key, options) for key, _ in found]):
             raise ValueError("no packed run matches")
         self.keys += [key for key, _ in found]
         return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else np.nan
 
-    def measured(self, key: str, at: str, probe: str, show: str, curve: str, scale: str) -> float:
+    def measured(self, key: str, options: _Options) -> float:
         """Read one entry of a packed run, or one round of its curves; accuracies in percent, errors as they are."""
         found = self.published.records[key].as_json()
-        unit = _kind(found["metrics"].get(probe, {}).get(at, {})).scale
-        if curve:
-            return unit * float(self.published.curves[key][probe][int(curve)] or "nan")
+        unit = _kind(found["metrics"].get(options.probe, {}).get(options.at, {})).scale
+        if options.curve:
+            return unit * float(self.published.curves[key][options.probe][int(options.curve)] or "nan")
         entry: Any = found
-        for name in (show or f"metrics.{probe}.{at}.accuracy").split("."):
+        for name in (options.show or f"metrics.{options.probe}.{options.at}.accuracy").split("."):
             entry = entry[int(name) if isinstance(entry, list) else name]
-        return float(entry) * float(scale or (1 if show else unit))
+        return float(entry) * float(options.scale or (1 if options.show else unit))
 
-    def counted(self, filters: Words) -> str:
-        at = filters.pop("at", self.at)
-        found = [r for r in self.matching(self.published.cells, filters) if r[f"{at}_old_rule"] in COUNTED]
+    def counted(self, options: _Options, filters: Words) -> str:
+        rule = f"{options.at}_old_rule"
+        found = [row for row in self.matching(self.published.cells, filters) if row[rule] in COUNTED]
         if not found:
             raise ValueError("no cell that counts matches")
         if self.word == "agree":
-            return f"{sum(row[f'{at}_old_rule'] == 'agrees' for row in found)} of {len(found)}"
-        return f"{np.mean([abs(float(row[f'{at}_points'])) for row in found]):.1f}"
+            return f"{sum(row[rule] == 'agrees' for row in found)} of {len(found)}"
+        return f"{np.mean([abs(float(row[f'{options.at}_points'])) for row in found]):.1f}"
 
-    def reproduced(self, filters: Words) -> str:
-        at = filters.pop("at", self.at)
+    def reproduced(self, options: _Options, filters: Words) -> str:
+        verdict = f"{options.at}_verdict"
         once = [row for row in self.matching(self.published.cells, filters) if row["counted"] == "1"]
-        if not (verdicts := [row[f"{at}_verdict"] for row in once if row[f"{at}_verdict"] != NOTHING]):
+        if not (verdicts := [row[verdict] for row in once if row[verdict] != NOTHING]):
             raise ValueError("no cell with evidence matches")
         return f"{verdicts.count(REPRODUCED)} of {len(verdicts)}"
 
-    def tau(self, filters: Words) -> str:
+    def tau(self, options: _Options, filters: Words) -> str:
         """Tell tau at the printed round, over methods that both sides have, as the scoreboard has it."""
         if not (found := compare.shares(self.matching(self.published.cells, filters), ranked=2)["tau"]):
             raise ValueError("no column that matches has two methods")
         return str(found)
 
-    def noted(self, filters: Words) -> str:
+    def noted(self, options: _Options, filters: Words) -> str:
         """Tell the mean gap over the rows of a note's table that have ``rows`` in their name."""
-        path = self.published.folder / "notes" / f"{filters['note']}.md"
+        if filters:
+            raise ValueError(f"noted takes no {next(iter(filters))}")
+        path = self.published.folder / "notes" / f"{options.note}.md"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        section = text.partition(f"\n## {filters['under']}\n")[2].partition("\n## ")[0]
+        section = text.partition(f"\n## {options.under}\n")[2].partition("\n## ")[0]
         table = [[word.strip() for word in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"]
         if not table:
             raise ValueError("no table stands there")
-        column = table[0].index(filters["show"]) + 1
-        found = [float(line[column]) for line in table[2:] if filters.get("rows", "") in line[0]]
+        column = table[0].index(options.show) + 1
+        found = [float(line[column]) for line in table[2:] if options.rows in line[0]]
         if table[0][column] != "gap" or not found:
             raise ValueError("no gap stands there")
         return f"{np.mean(found):.1f}"
 
-    def tested_gaps(self, filters: Words) -> str:
+    def tested_gaps(self, options: _Options, filters: Words) -> str:
         """Count the tested gaps of a row to others that are told ``way``, or name these others (``fgl-table test``)."""
         if self.form.keys() - {"list"} or self.form.get("list", "rows") != "rows":
             raise ValueError("told takes no form but list=rows")
-        if (way := filters.pop("way", "")) not in (ways := ("ahead", "behind", "not")):
-            raise ValueError(f"way={way} is none of {', '.join(ways)}")
-        found = self.compared(filters)
+        if options.way not in (ways := ("ahead", "behind", "not")):
+            raise ValueError(f"way={options.way} is none of {', '.join(ways)}")
+        found = self.compared(options, filters)
         if not (tested := self.matching([_words(line) for line in found.lines if line.way], filters)):
             raise ValueError("no gap that matches is tested")
-        others = [each["against"] for each in tested if each["way"] == way]
+        others = [each["against"] for each in tested if each["way"] == options.way]
         if self.form.get("list") != "rows":
             return f"{len(others)} of {len(tested)}"
         if len({(each["panel"], each["dataset"], each["clients"]) for each in tested}) > 1:
@@ -213,24 +254,19 @@ class _Lookup:
         *first, last = [row.label if names.count(row.name) > 1 else row.name for row in rows] or ["none"]
         return f"{', '.join(first)} and {last}" if first else last
 
-    def lead(self, filters: Words) -> tuple[float, float]:
+    def lead(self, options: _Options, filters: Words) -> tuple[float, float]:
         """Tell how far a row is ahead of another one on the seeds that both have, be it tested or not."""
-        spec, lines = (found := self.compared(filters)).spec, found.lines
+        spec, lines = (found := self.compared(options, filters)).spec, found.lines
         place = self.single([_words(line) for line in lines if line.gap], filters)
         (line,) = (line for line in lines if _words(line) == place)
         assert line.gap is not None
         scale = 1 if spec.metric_of(line.cell.panel).error else 100
         return scale * line.gap.mean, scale * (np.nan if line.gap.std is None else line.gap.std)
 
-    def compared(self, filters: Words) -> PairedComparison:
-        """Compare the row that ``filters`` name with each other one; what says which table that is leaves them."""
-        if lacking := [name for name in ("table", "protocol") if name not in self.inherited | filters]:
-            raise ValueError(f"it does not say {lacking[0]}")
-        table, protocol, row = ((self.inherited | filters).get(name, "") for name in ("table", "protocol", "row"))
-        for name in ("table", "protocol", "row"):
-            filters.pop(name, None)
+    def compared(self, options: _Options, filters: Words) -> PairedComparison:
+        """Compare the row that is named with each other one."""
         try:
-            found = self.published.compared(table, protocol, row)
+            found = self.published.compared(options.table, options.protocol, options.row)
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from None
         others = [other.id for other in found.spec.rows if other != found.row]
@@ -238,9 +274,9 @@ class _Lookup:
             raise ValueError(f"against={unknown[0]} is none of {', '.join(others)}")
         return found
 
-    def ahead(self, filters: Words) -> str:
+    def ahead(self, options: _Options, filters: Words) -> str:
         """Count columns with the row above every row of another method, of those where it and another one ran."""
-        above, mean = [], f"{filters.pop('at', self.at)}_mean"
+        above, mean = [], f"{options.at}_mean"
         for own in self.matching(self.published.cells, filters):
             place = {name: own[name] for name in ("protocol", "panel", "dataset", "clients")}
             there = [row for row in self.published.cells if place.items() <= row.items() and row[mean]]

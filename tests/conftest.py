@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_published_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command in an empty folder reads the published runs that lie beside the code; a test has its own."""
-    monkeypatch.setattr("fgl_repro.cli.table.default_results", lambda: RESULTS)
+    monkeypatch.setattr("fgl_repro.cli.arguments.default_results", lambda: RESULTS)
 
 
 @pytest.fixture(autouse=True)

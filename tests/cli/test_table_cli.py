@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgl_repro.cli import fill, request
+from fgl_repro.cli import arguments, fill, request
 from fgl_repro.cli import table as cli
 from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
@@ -256,7 +256,7 @@ def test_records_lie_where_the_environment_says(
     monkeypatch.delenv("FGL_RECORDS")
     assert cli.main(["check"]) == 0, "a fresh clone has no records yet"
     monkeypatch.setenv("FGL_RECORDS", "")
-    assert cli._parser().parse_args(["check"]).records == Path("results/records")
+    assert arguments.parser().parse_args(["check"]).records == Path("results/records")
 
 
 @pytest.mark.parametrize("option", ["--records", "--results", "--config-dir", "--out"])

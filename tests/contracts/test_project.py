@@ -20,7 +20,7 @@ import grimp
 import networkx as nx
 import pytest
 
-from fgl_repro.cli.table import _parser as _table_parser
+from fgl_repro.cli.arguments import parser as _table_parser
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.tables.load import load

@@ -1,8 +1,7 @@
-"""What a ``fgl-table`` command line names: tables and figures, parts of them, their runs, folders."""
+"""What a ``fgl-table`` command line names: tables and figures, parts of them, their runs."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import sys
@@ -12,7 +11,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra.core.override_parser.types import Quote, QuotedString
 
 from fgl_repro.cli import screen
@@ -30,7 +28,7 @@ from fgl_repro.config import (
 )
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import cache_folder
-from fgl_repro.runs.folders import default_records, folder_named
+from fgl_repro.runs.folders import default_records
 from fgl_repro.tables.added import with_rows, with_rows_where_possible
 from fgl_repro.tables.load import load, names, papers
 from fgl_repro.tables.remembered import remembered, version_of_options
@@ -167,34 +165,6 @@ def of_ours(paper: str) -> None:
                 f"{spec.path} is a table of your own in the folder of a paper of ours, whose results are not replaced: "
                 "move it to table/<another name>/ to publish it."
             )
-
-
-def folder(text: str) -> Path:
-    """Read the name of a folder that may be made, see :func:`fgl_repro.runs.folders.folder_named`."""
-    return _named(text, there=False)
-
-
-def existing(text: str) -> Path:
-    """Read the name of a folder that is there already, as one that is only read must be."""
-    return _named(text, there=True)
-
-
-def _named(text: str, *, there: bool) -> Path:
-    try:
-        return folder_named(text, there=there)
-    except UserError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def settings(text: str) -> dict[str, str | int | float | bool]:
-    """Read ``a=1,b=word`` as a mapping, numbers being numbers."""
-    pairs = [item.partition("=") for item in text.split(",") if item]
-    if wrong := [name for name, sign, _ in pairs if not (name and sign)]:
-        raise argparse.ArgumentTypeError(f"{wrong[0] or text} has no value: write NAME=VALUE")
-    try:
-        return {name: yaml.safe_load(value) for name, _, value in pairs}
-    except yaml.YAMLError:
-        raise argparse.ArgumentTypeError(f"{text} has a value that is no number and no plain word") from None
 
 
 def command_of(config: Config, records: Path | None = None) -> str:

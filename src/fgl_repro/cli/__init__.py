@@ -40,15 +40,8 @@ def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs
         after Ctrl-C, SIGTERM and SIGHUP (a closed terminal); 141 where the reader of our output has gone, as ``head``
         does. Any other exception is a bug, and passes.
     """
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
-                signal.signal(number, _terminate)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell, as in fgl-table list >&-
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):  # a notebook's is none
-            stream.reconfigure(errors="replace")  # where the locale has no sign for a letter, or a file's name is none
+    _heed_signals()
+    _mend_streams()
     full_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     try:
         try:
@@ -67,6 +60,23 @@ def exit_status(tool: str, action: Callable[[], int], kept: str = "finished runs
     except KeyboardInterrupt as error:
         print(f"{tool}: stopped: {kept} kept; start again to do the rest.", file=sys.stderr)
         return error.status if isinstance(error, Terminated) else INTERRUPTED
+
+
+def _heed_signals() -> None:
+    """Have SIGTERM and SIGHUP stop the command as Ctrl-C does."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+                signal.signal(number, _terminate)
+
+
+def _mend_streams() -> None:
+    """Let output go nowhere where there is none, and stop at no letter."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as in fgl-table list >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):  # a notebook's is none
+            stream.reconfigure(errors="replace")  # where the locale has no sign for a letter, or a file's name is none
 
 
 def _terminate(number: int, _: object) -> None:

@@ -200,6 +200,26 @@ def main() -> None:
         raise SystemExit(status)
 
 
+def _in_order() -> argparse.Namespace:
+    """Put the words of the command line as Hydra reads them; returns its flags.
+
+    Raises:
+        UserError: Hydra would misread some, or the working folder's name.
+    """
+    flags = _flags(sys.argv[1:])
+    words = [word for word in sys.argv[1:] if word not in flags.overrides]
+    sys.argv[1:] = [*words, *flags.overrides]  # Hydra takes overrides on one side of flags only
+    for word in flags.overrides:
+        group, _, option = word.partition("=")
+        if group in GROUPS and option.startswith("["):  # Hydra would merge its options into one
+            raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
+    if flags.config_dir:
+        search(flags.config_dir)
+    if "${" in (here := os.getcwd()):
+        raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
+    return flags
+
+
 def _main() -> int:
     global _full_traceback
     register()
@@ -209,17 +229,7 @@ def _main() -> int:
     _failed.clear()
     _jobs.clear()
     try:
-        flags = _flags(sys.argv[1:])
-        words = [word for word in sys.argv[1:] if word not in flags.overrides]
-        sys.argv[1:] = [*words, *flags.overrides]  # Hydra takes overrides on one side of flags only
-        for word in flags.overrides:
-            group, _, option = word.partition("=")
-            if group in GROUPS and option.startswith("["):  # Hydra would merge its options into one
-                raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
-        if flags.config_dir:
-            search(flags.config_dir)
-        if "${" in (here := os.getcwd()):
-            raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
+        flags = _in_order()
         with suppress(SystemExit) if flags.help else nullcontext():  # with which Hydra ends its help
             _hydra_main()
         in_turn([each for each in _jobs if each.busy is not None], _do_again)

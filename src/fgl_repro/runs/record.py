@@ -227,6 +227,10 @@ class Record(Note):
             if set(found) != set(SELECTIONS):
                 yield f"its probe {probe} is not measured at the best and the last round"
             yield from (f"its {probe} at the {at} round {what}" for at, m in found.items() for what in m.problems())
+        yield from self._strange_numbers()
+
+    def _strange_numbers(self) -> Iterator[str]:
+        """Yield what its rounds, bytes, seconds and megabytes cannot be."""
         at = self.selection
         if not 0 <= at.best_round <= at.last_round:
             yield f"its best round is {at.best_round} of {at.last_round}"

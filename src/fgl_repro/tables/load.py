@@ -144,6 +144,16 @@ def _with_curves(spec: TableSpec) -> TableSpec:
 
 def _check(spec: TableSpec) -> None:
     """Refuse entries that do not go together."""
+    _check_rows(spec)
+    if spec.repeats and not spec.path.with_name(f"{spec.repeats}.yaml").exists():
+        raise _wrong(spec.path, f"repeats is {spec.repeats}: name a table that stands beside it")
+    if strange := set(spec.absent) - set(spec.datasets):
+        raise _wrong(spec.path, f"absent names {', '.join(sorted(strange))}, which datasets does not: add them there")
+    _check_numbers(spec)
+
+
+def _check_rows(spec: TableSpec) -> None:
+    """Refuse rows that are not told apart, and entries that name none of them."""
     ids, names = [row.id for row in spec.rows], [row.name for row in spec.rows]
     if len(set(ids)) < len(ids):
         raise _wrong(spec.path, "two rows are the same method and variant: remove one, or give each an id")
@@ -154,16 +164,16 @@ def _check(spec: TableSpec) -> None:
             raise _wrong(spec.path, f"override {dotted} is of no axis: begin it with one of {', '.join(AXES)}")
     if spec.proposed not in ("", *names):
         raise _wrong(spec.path, f"proposed is {spec.proposed}: choose one of its rows, {', '.join(names)}")
-    if spec.repeats and not spec.path.with_name(f"{spec.repeats}.yaml").exists():
-        raise _wrong(spec.path, f"repeats is {spec.repeats}: name a table that stands beside it")
-    if strange := set(spec.absent) - set(spec.datasets):
-        raise _wrong(spec.path, f"absent names {', '.join(sorted(strange))}, which datasets does not: add them there")
     for row in spec.rows:
         if row.panel_model not in (None, *(panel.model for panel in spec.panels)):
             raise _wrong(spec.path, f"row {row.id} is for panels of model {row.panel_model}: there are none of it")
     for name, pair in spec.differences.items():
         if len(pair) != 2 or not set(pair) <= set(ids):
             raise _wrong(spec.path, f"difference {name} is {pair}: give two of the rows {', '.join(ids)}")
+
+
+def _check_numbers(spec: TableSpec) -> None:
+    """Refuse panels whose numbers are not those of print, and a kind that cannot make them."""
     for panel in spec.panels:
         printed = panel.reference.metric.lower() if panel.reference else ""
         if printed and (printed in METRICS and METRICS[printed].error) != spec.metric_of(panel).error:

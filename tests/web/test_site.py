@@ -16,7 +16,7 @@ from scipy.stats import ttest_ind_from_stats
 from fgl_repro.cli.table import main
 from fgl_repro.core.errors import UserError
 from fgl_repro.tables.contents import findings_of
-from fgl_repro.web import results
+from fgl_repro.web import result_pages
 from fgl_repro.web import site as sites
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_links_to_findings_lead_to_headings_of_the_site() -> None:
     for page in sorted(RESULTS.glob("*/FINDINGS.md")):
         for finding in findings_of(page.read_text(encoding="utf-8")):
             own = toc.slugify(finding.title, "-")
-            assert results.mirrored(f"[it](#{finding.anchor})") == f"[it](#{own})"
+            assert result_pages.mirrored(f"[it](#{finding.anchor})") == f"[it](#{own})"
 
 
 @pytest.fixture(scope="module")

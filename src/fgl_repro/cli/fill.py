@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fgl_repro.cli import screen, sources
+from fgl_repro.cli import basis, screen
 from fgl_repro.config import Config, key_of, override
 from fgl_repro.config.schema import RuntimeConfig
 from fgl_repro.core.errors import UserError
@@ -139,5 +139,5 @@ def _write(requests: Sequence[Request], archive: Archive, out: Path) -> list[Pat
 def _close(done: str, requests: Sequence[Request], archive: Archive) -> None:
     """Print the last lines: what was done, and what the numbers rest on."""
     print(f"\n{done}")
-    print(sources.of_requests(requests, archive))
-    sources.warn(requests, archive)
+    print(basis.of_requests(requests, archive))
+    basis.warn(requests, archive)

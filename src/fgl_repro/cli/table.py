@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from fgl_repro.cli import arguments, completion, exit_status, fill, publish, request, screen, site, sources, to_wandb
+from fgl_repro.cli import arguments, basis, completion, exit_status, fill, publish, request, screen, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
 from fgl_repro.core.errors import UserError, sentence
 from fgl_repro.runs import packed, tuning
@@ -68,13 +68,13 @@ def _show(args: argparse.Namespace) -> int:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
     made = artifact.make(wanted.part, wanted.protocol, archive)
-    sources.warn([wanted], archive)
+    basis.warn([wanted], archive)
     if args.csv:
-        sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
+        basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
         print(printing.csv_text(made.content.rows), end="")
         return 0
     screen.write(made.screen)
-    print(f"\n{sources.of_requests([wanted], archive)}")
+    print(f"\n{basis.of_requests([wanted], archive)}")
     return 0
 
 
@@ -82,20 +82,20 @@ def _test(args: argparse.Namespace) -> int:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
-    sources.warn([wanted], archive)
+    basis.warn([wanted], archive)
     if args.csv:
-        sources.warn_of_graphs([(found.spec, found.protocol)], archive)
+        basis.warn_of_graphs([(found.spec, found.protocol)], archive)
         print(paired.csv_of(found), end="")
         return 0
-    screen.write(f"{paired.page(found)}\n\n{sources.numbers_rest_on([(found.spec, found.protocol)], archive)}")
+    screen.write(f"{paired.page(found)}\n\n{basis.numbers_rest_on([(found.spec, found.protocol)], archive)}")
     return 0
 
 
 def _latex(args: argparse.Namespace) -> int:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
-    sources.warn([wanted], archive)
-    sources.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
+    basis.warn([wanted], archive)
+    basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
     return 0
 
@@ -144,8 +144,8 @@ def _compare(args: argparse.Namespace) -> int:
             text = "\n\n".join([text, "".join(cells[1:])])
         screen.write("\n" * bool(number) + text.rstrip())
         print(f"\n{where_written}")
-    print(sources.of_requests(requests, archive))
-    sources.warn(requests, archive)
+    print(basis.of_requests(requests, archive))
+    basis.warn(requests, archive)
     return 0
 
 

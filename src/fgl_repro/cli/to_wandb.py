@@ -14,7 +14,7 @@ from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive, RecordStore
-from fgl_repro.tables import artifact, labels, needs, results
+from fgl_repro.tables import artifact, needs, results, run_labels
 from fgl_repro.tables.request import Request
 from fgl_repro.tables.swept import added_lines
 
@@ -43,7 +43,7 @@ def push(
         print(f"fgl-table: {mixed}", file=sys.stderr)
     options = {"mode": mode, "tags": tags, "project": project, "entity": entity}
     purpose = " ".join((spec.name, wanted.protocol, mode, f"{entity or ''}/{project}"))
-    names = labels.labels(spec, wanted.protocol, archive)
+    names = run_labels.labels(spec, wanted.protocol, archive)
     ended: Counter[str] = Counter()
     for record in screen.watched(recorded):
         told = {"job_type": spec.name, "labels": names.get(record.key), **options}

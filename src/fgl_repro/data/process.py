@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.files import write_atomic
-from fgl_repro.data import packed
+from fgl_repro.data import compact
 from fgl_repro.data.catalog import Facts
 from fgl_repro.data.graph import Graph
 from fgl_repro.data.graphset import GraphSet
@@ -87,7 +87,7 @@ def write_cache(path: Path, graph: Graph) -> None:
     """Write the arrays of ``graph`` as one uncompressed ``.npz`` without pickles, whole or not at all."""
     buffer = io.BytesIO()
     if isinstance(graph, GraphSet):
-        np.savez(buffer, allow_pickle=False, **packed.pack(graph))
+        np.savez(buffer, allow_pickle=False, **compact.pack(graph))
         write_atomic(path, buffer.getvalue())
         return
     np.savez(
@@ -111,7 +111,7 @@ def read_cache(path: Path, name: str) -> Graph | None:
         with np.load(path, allow_pickle=False) as stored:
             arrays = dict(stored)
         if "sizes" in arrays:
-            graphs = packed.unpack(name, arrays)
+            graphs = compact.unpack(name, arrays)
             return graphs if graphs.fingerprint else None
         n, indices = len(arrays["labels"]), arrays["adjacency_indices"]
         ones = np.ones(len(indices), dtype=np.float32)

@@ -19,8 +19,8 @@ from fgl_repro.core.extras import missing
 from fgl_repro.core.files import write_atomic
 from fgl_repro.tables import compare
 from fgl_repro.tables.entries import place
-from fgl_repro.tables.labels import COLUMN, PLACED, ROW
 from fgl_repro.tables.results import ROUND_NAMES, Grid, round_name, rules
+from fgl_repro.tables.run_labels import COLUMN, PLACED, ROW
 from fgl_repro.tables.spec import TableSpec
 
 if TYPE_CHECKING:

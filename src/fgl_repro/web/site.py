@@ -15,7 +15,7 @@ import yaml
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.extras import install
 from fgl_repro.runs.progress import Watched
-from fgl_repro.web import cards, results, scripts
+from fgl_repro.web import cards, result_pages, scripts
 from fgl_repro.web.sources import Site, Sources
 
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
@@ -48,7 +48,7 @@ def build(sources: Sources, out: Path, work: Path, watched: Watched = iter) -> P
         raise UserError(f"{out} holds something that is no site: name another folder with --out.")
     site = Site(work / "docs")
     _assets(site)
-    results.add(site, sources, watched)
+    result_pages.add(site, sources, watched)
     _methods(site)
     _guides(site, sources.guides)
     _render(site, work, out)

@@ -18,7 +18,7 @@ from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
-from fgl_repro.web import charts, grids, scripts
+from fgl_repro.web import grids, plots, scripts
 from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources, titled
 
 ABOUT = (
@@ -57,7 +57,7 @@ def _front(site: Site, sources: Sources) -> None:
         f"{papers()[paper]}, {protocol}": compare.shares([line for own in tables.values() for line in own])
         for paper, protocol, tables in scoreboard.scores(all_published(sources.results))
     }
-    scripts.write(site.docs, "scoreboard", charts.scoreboard(shares))
+    scripts.write(site.docs, "scoreboard", plots.scoreboard(shares))
 
 
 def _of_all_papers(site: Site, results: Path) -> list[dict[str, str]]:
@@ -156,7 +156,7 @@ def _table(site: Site, sources: Sources, spec: TableSpec, protocol: str, folder:
     is_grid = spec.sort == "table" and beside.exists()
     chart = ""
     if (folder / f"{stem}.png").exists() and (draw := sources.fill(spec, protocol).content.draw) is not None:
-        scripts.write(site.docs, f"{place}/{stem}_chart", charts.plotly(draw))
+        scripts.write(site.docs, f"{place}/{stem}_chart", plots.plotly(draw))
         chart = f'<div class="fgl-chart" data-script="{place}/{stem}_chart"></div>'
     head = [f"# {spec.full_title}", f"Protocol `{protocol}`.", spec.note, spec.blank]
     if is_grid:

@@ -11,8 +11,8 @@ import pytest
 from fgl_repro.config import cell_of
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.tables import needs
-from fgl_repro.tables.labels import COLUMN, PLACED, ROW, labels, named
 from fgl_repro.tables.load import load, names
+from fgl_repro.tables.run_labels import COLUMN, PLACED, ROW, labels, named
 
 RESULTS = Path(__file__).parents[2] / "results"
 

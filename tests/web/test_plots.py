@@ -11,25 +11,25 @@ import pytest
 from matplotlib.figure import Figure
 
 from fgl_repro.tables import verdict
-from fgl_repro.tables.figures import charts as drawings
-from fgl_repro.web import charts
+from fgl_repro.tables.figures import charts
+from fgl_repro.web import plots
 
 
 def traces(draw, kind="scatter"):
-    found = charts.plotly(draw)
+    found = plots.plotly(draw)
     json.dumps(found, allow_nan=False)  # browsers read no NaN
     return [trace for trace in found["data"] if trace["type"] == kind], found["layout"]
 
 
 def test_a_line_with_its_band_shares_an_entry_of_the_legend():
     def draw(figure: Figure):
-        drawings.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 1, "FedAvg")
+        charts.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 1, "FedAvg")
 
     (line, band), _ = traces(draw)
     if "fill" in line:
         line, band = band, line
     assert (line["x"], line["y"]) == ([1, 2], [50.0, 60.0])
-    assert line["line"]["color"].lower().startswith(drawings.PALETTE[1].lower())
+    assert line["line"]["color"].lower().startswith(charts.PALETTE[1].lower())
     assert line["marker"]["symbol"] == "square"
     assert line["showlegend"]
     assert line["legendgroup"] == band["legendgroup"] == "FedAvg"
@@ -39,8 +39,8 @@ def test_a_line_with_its_band_shares_an_entry_of_the_legend():
 
 def test_a_line_breaks_where_nothing_ran_and_its_band_too():
     def draw(figure: Figure):
-        places = [(0, 50.0, 1.0), (1, 51.0, 1.0), drawings.no_point(2), (3, 53.0, 1.0), (4, 54.0, 1.0)]
-        drawings.band(figure.subplots(), places, 0, "FedAvg")
+        places = [(0, 50.0, 1.0), (1, 51.0, 1.0), charts.no_point(2), (3, 53.0, 1.0), (4, 54.0, 1.0)]
+        charts.band(figure.subplots(), places, 0, "FedAvg")
 
     found, _ = traces(draw)
     (line,) = (trace for trace in found if "fill" not in trace)
@@ -52,7 +52,7 @@ def test_a_line_breaks_where_nothing_ran_and_its_band_too():
 
 def test_error_bars_keep_their_two_ends():
     def draw(figure: Figure):
-        drawings.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5), (2, 7.0, None)], 0, "Local")
+        charts.dots(figure.subplots(), [(0, 1.0, 2.0), (1, 5.0, 0.5), (2, 7.0, None)], 0, "Local")
 
     (dots,), _ = traces(draw)
     assert dots["mode"] == "markers"
@@ -64,17 +64,17 @@ def test_error_bars_keep_their_two_ends():
 
 def test_a_legend_is_there_where_the_figure_has_one():
     def draw(figure: Figure, *, legend: bool):
-        drawings.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 0, "FedAvg")
+        charts.band(figure.subplots(), [(1, 50.0, 2.0), (2, 60.0, 4.0)], 0, "FedAvg")
         if legend:
-            drawings.legend(figure)
+            charts.legend(figure)
 
     for legend in (True, False):
         assert traces(partial(draw, legend=legend))[1]["showlegend"] is legend
 
 
 def test_every_mark_has_its_like_in_a_browser():
-    assert set(drawings.MARKS) <= set(charts.SYMBOLS)
-    assert len({charts.SYMBOLS[mark] for mark in drawings.MARKS}) == len(drawings.MARKS)
+    assert set(charts.MARKS) <= set(plots.SYMBOLS)
+    assert len({plots.SYMBOLS[mark] for mark in charts.MARKS}) == len(charts.MARKS)
 
 
 def test_an_image_is_a_heatmap_that_stands_as_it_was_drawn():
@@ -166,6 +166,6 @@ def test_numbers_that_are_none_are_blank():
 
 
 def test_bars_of_the_scoreboard_are_shares():
-    found = charts.scoreboard({"A, a": {"cells": 4, **dict.fromkeys(verdict.VERDICTS, 1)}})
+    found = plots.scoreboard({"A, a": {"cells": 4, **dict.fromkeys(verdict.VERDICTS, 1)}})
     assert [trace["name"] for trace in found["data"]] == list(verdict.VERDICTS)
     assert [trace["x"] for trace in found["data"]] == [[25.0]] * 4

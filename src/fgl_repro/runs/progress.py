@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
@@ -13,9 +13,6 @@ from tqdm import tqdm
 
 from fgl_repro.data.catalog import NAMES, facts
 from fgl_repro.runs.names import group_of
-
-Watched = Callable[[list[Any]], Iterable[Any]]
-"""Goes through a list and shows a bar while it does."""
 
 UNKNOWN = 60.0
 """Seconds that a run of a data set takes of which nothing is known."""

@@ -12,14 +12,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fgl_repro.runs.progress import Watched
 from fgl_repro.tables import compare, findings, scoreboard
 from fgl_repro.tables.contents import with_contents
 from fgl_repro.tables.load import papers
 from fgl_repro.tables.published import PublishedPaper, all_published
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web import grids, plots, scripts
-from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources, titled
+from fgl_repro.web.sources import BARE, LATER, WIDE, Site, Sources, Watched, titled
 
 ABOUT = (
     "Methods of federated graph learning from five papers, run by one program; each number that the papers print is "

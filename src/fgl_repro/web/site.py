@@ -14,9 +14,8 @@ import yaml
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.extras import install
-from fgl_repro.runs.progress import Watched
 from fgl_repro.web import cards, result_pages, scripts
-from fgl_repro.web.sources import Site, Sources
+from fgl_repro.web.sources import Site, Sources, Watched
 
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 NEEDS = ("mkdocs", "material", "mkdocstrings_handlers", "plotly", "itables")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 from fgl_repro.tables.artifact import Artifact
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.web.runs import CurvesByRun, Runs
+
+Watched = Callable[[list[Any]], Iterable[Any]]
+"""Goes through a list and shows a bar while it does."""
 
 WIDE = "---\nhide: [toc]\n---\n\n"
 """Leaves a page's table of contents out, for the sake of a wide table."""

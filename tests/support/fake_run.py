@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgl_repro.config import Config, key_of
 from fgl_repro.core.errors import DivergenceError, UserError
-from fgl_repro.fl.rounds import Report
 from fgl_repro.runs.record import Record
 from support import helpers
+
+if TYPE_CHECKING:  # every worker of a sweep imports this file, and needs no torch for it
+    from fgl_repro.fl.phase import Report
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -14,9 +14,10 @@ from fgl_repro.config import Config, build, conf_dir, register, typed
 from fgl_repro.fl.metrics import Measured
 from fgl_repro.runs.provenance import note_of
 from fgl_repro.runs.record import Record, Selection
-from fgl_repro.tables.artifact import Artifact, Content
-from fgl_repro.tables.kinds.accuracy import long_rows
-from fgl_repro.tables.results import Grid, tally
+
+if TYPE_CHECKING:
+    from fgl_repro.tables.artifact import Artifact
+    from fgl_repro.tables.results import Grid
 
 PROBES = ("seen_graph", "unseen_node", "missing_class", "new_client", "validation")
 
@@ -95,7 +96,11 @@ def dead_pid() -> int:
 
 
 def artifact_of(grid: Grid) -> Artifact:
-    """A table that is nothing but its accuracies."""
+    """A table that is nothing but its accuracies; workers of sweeps, which import this file, need no pandas for it."""
+    from fgl_repro.tables.artifact import Artifact, Content
+    from fgl_repro.tables.kinds.accuracy import long_rows
+    from fgl_repro.tables.results import tally
+
     return Artifact(grid.spec, grid.protocol, Content(long_rows(grid), "", *tally(grid), grid=grid))
 
 

@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,12 @@ def typed(text: str) -> list[str]:
     ]
 
 
+@cache
+def packed(paper: str) -> Packed:
+    """A paper's packed runs, each read and checked once for all tests."""
+    return Packed(RESULTS / paper / "runs.csv")
+
+
 def test_every_page_is_what_its_template_and_the_packed_runs_make() -> None:
     pages = findings.pages(RESULTS)
     whole = {RESULTS / f"{name}.md" for name in ("README", "CAUSES", "COLUMNS", "PICTURES")}
@@ -78,6 +85,7 @@ def test_a_printed_number_counts_once_on_the_scoreboard() -> None:
                 if (place := printed_numbers.where(cell)) is not None:
                     number = (paper, cell.panel.reference, cell.panel.probe, place)
                     assert counted.setdefault(number, spec.name) == spec.name, number
+    assert counted
 
 
 def test_every_column_of_what_is_published_is_in_the_dictionary() -> None:
@@ -112,7 +120,7 @@ def test_all_that_is_published_is_made_again_from_the_packed_runs(
     folder = RESULTS / paper
     rounds = curves.read_packed(folder / "curves.csv")
     lost = PackedDiverged(folder / "diverged.csv")
-    source = Archive(RecordStore(folder / "no local records"), Packed(folder / "runs.csv"), rounds, diverged=lost)
+    source = Archive(RecordStore(folder / "no local records"), packed(paper), rounds, diverged=lost)
     made = [make(spec, protocol, source) for each in specs for spec, protocol in each.by_protocol()]
     filled = [item for item in made if item.has_numbers]
     texts = {RESULTS / item.folder / name: text for item in filled for name, text in item.texts.items()}
@@ -129,7 +137,7 @@ def test_all_that_is_published_is_made_again_from_the_packed_runs(
 @pytest.mark.parametrize("paper", PUBLISHED)
 def test_published_tables_are_those_of_the_packed_runs(paper: str) -> None:
     """Mean and std of every published accuracy, computed again from the packed runs that its line names."""
-    by_name = {key[:8]: record for key, record in Packed(RESULTS / paper / "runs.csv").items()}
+    by_name = {key[:8]: record for key, record in packed(paper).items()}
     cells = 0
     for name, row in published(paper, "*/*.csv", "runs", "probe", "selection"):
         if row.get("setting.target") == "mean":  # a mean over rows that are checked themselves
@@ -221,7 +229,9 @@ def test_typed_results_are_noticed() -> None:
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parent.name)
 def test_every_finding_has_a_verdict_and_a_command_or_a_note(path: Path) -> None:
-    for finding in path.read_text(encoding="utf-8").split("\n### ")[1:]:
+    found = path.read_text(encoding="utf-8").split("\n### ")[1:]
+    assert found
+    for finding in found:
         title, _, body = finding.partition("\n")
         body = body.split("\n## ")[0]
         assert len(VERDICT.findall(body)) == 1, title

@@ -102,6 +102,7 @@ def test_every_shipped_protocol_tunes_fairly() -> None:
     But for methods of which the yaml says that they have nothing to choose.
     """
     graphs = {"dataset": "motif_basis", "partitioner": "environment", "setting": "plain"}
+    tuning_protocols = set()
     for protocol in options("protocol"):
         for method in unchecked(None, protocol=protocol).protocol.tuning.get("candidates", {}):
             on_nodes = "node" in registry.options("method")[method].units
@@ -109,6 +110,8 @@ def test_every_shipped_protocol_tunes_fairly() -> None:
             keys = [key_of(c) for c in tuning.candidate_configs(run)]
             different = len(keys) if any(tuning.candidate_overrides(run)) else 1
             assert len(set(keys)) == different, f"two candidates of {method} in {protocol} are the same run"
+            tuning_protocols.add(protocol)
+    assert {"fedlog_tuned", "fedvn_tuned"} <= tuning_protocols
 
 
 def test_of_errors_the_least_is_chosen_and_a_run_without_any_has_lost(store: RecordStore) -> None:

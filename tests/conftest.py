@@ -28,6 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "network: needs a package index; skips with a reason without one")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is costly to set up comes first: a worker that has nothing left to do takes from the end of another's tests,
+    and would build the web site once more.
+    """
+    items.sort(key=lambda item: item.path.name != "test_site.py")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_published_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command in an empty folder reads the published runs that lie beside the code; a test has its own."""

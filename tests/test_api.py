@@ -274,7 +274,7 @@ def test_a_run_of_a_former_text_is_warned_of(made_up: None, monkeypatch: pytest.
     monkeypatch.setattr("fgl_repro.runs.provenance.options_digest", lambda config: "edited")
     with pytest.warns(
         UserWarning,
-        match="files of its options have changed since it was .* computed again: overrides=.*: True} does that",
+        match="code of its options has changed since it was .* computed again: overrides=.*: True} does that",
     ):
         fgl_repro.run(**PLACE)
 

@@ -358,7 +358,7 @@ def test_whoever_edits_a_method_is_told_that_its_run_is_the_former_one(
     monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path == edited))
     provenance._text.cache_clear()
     train.job(run)
-    assert "the files of its options have changed since it was recorded" in capsys.readouterr().err
+    assert "the code of its options has changed since it was recorded" in capsys.readouterr().err
     provenance._text.cache_clear()
 
 

@@ -88,3 +88,16 @@ def test_a_data_set_whose_file_has_changed_wants_another_revision(
     assert f"and it was not computed again: {told}" in provenance.advice_on_edit(record, config, "runtime.force=true")
     now = {"options": provenance.options_digest(config)}
     assert provenance.advice_on_edit(record.changed(versions=now), config, "runtime.force=true") == ""
+
+
+def test_an_older_record_tells_of_whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = helpers.config()
+    with monkeypatch.context() as patched:
+        patched.setattr(provenance, "code_of", lambda text: text)
+        provenance._text.cache_clear()
+        former = provenance.options_digest(config)
+    provenance._text.cache_clear()
+    assert former != provenance.options_digest(config)
+    record = helpers.record(config)
+    assert not provenance.edited(record.changed(versions={"options": former}), config)
+    assert provenance.edited(record.changed(versions={"options": "another"}), config)

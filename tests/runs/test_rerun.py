@@ -66,7 +66,7 @@ def test_it_says_when_the_files_of_the_options_have_changed() -> None:
     told = "2 values differ, accuracies (errors: as a share) by up to 0.0100 (same CPU"
     assert str(RerunComparison([ACCURACY] * 2, 0.01, 0.0)) == f"{told})."
     assert str(RerunComparison([ACCURACY] * 2, 0.01, 0.0, edited=True)) == (
-        f"{told}, and the files of its options have changed since)."
+        f"{told}, and the code of its options has changed since)."
     )
 
 

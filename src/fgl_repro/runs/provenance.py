@@ -17,6 +17,7 @@ from fgl_repro.config import AXES, Config, cell_of, conf_dir, digest, key_of, sc
 from fgl_repro.core.lazy import torch
 from fgl_repro.core.registry import PACKAGES
 from fgl_repro.data.catalog import rebuilt
+from fgl_repro.runs.code import code_of
 from fgl_repro.runs.record import Note, Record
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def gpu_of(device: Device, deterministic: bool) -> dict[str, str]:
 
 
 def options_digest(config: Config) -> str:
-    """Return a digest, 12 hex digits, of the files that the run's options are written in.
+    """Return a digest, 12 hex digits, of the code in the files that the run's options are written in.
 
-    Those of their bases are among them. Whoever edits a method and forgets its ``revision`` is told so by the digest.
-    Options of a notebook have no file.
+    Those of their bases are among them. Whoever edits a method and forgets its ``revision`` is told so by the digest;
+    comments and docstrings may change. Options of a notebook have no file.
     """
     return _digest_of(config, AXES)
 
@@ -63,12 +64,16 @@ def data_digest(config: Config) -> str:
 
 
 def edited(record: Record, config: Config) -> bool:
-    """Tell whether the files of a run's options have changed since it was recorded, as far as the record tells."""
-    return record.versions.get("options") not in (None, options_digest(config))
+    """Tell whether the code of a run's options has changed since it was recorded, as far as the record tells.
+
+    Older records have digests of whole files, comments and all.
+    """
+    now = None, options_digest(config), _digest_of(config, AXES, whole=True)
+    return record.versions.get("options") not in now
 
 
 def advice_on_edit(record: Record, config: Config, force: str) -> str:
-    """Say what to do where the files of a run's options have changed since it was recorded.
+    """Say what to do where the code of a run's options has changed since it was recorded.
 
     The text is empty where none have.
 
@@ -78,9 +83,10 @@ def advice_on_edit(record: Record, config: Config, force: str) -> str:
     """
     if not edited(record, config):
         return ""
-    what = "the files of its options have changed since it was recorded, and it was not computed again"
+    what = "the code of its options has changed since it was recorded, and it was not computed again"
     data = config.dataset
-    if data.known is not None or data.announced or record.versions.get("dataset") == data_digest(config):
+    same = data_digest(config), _digest_of(config, ("dataset",), whole=True)
+    if data.known is not None or data.announced or record.versions.get("dataset") in same:
         return f"{what}: {force} does that."
     graph = f"where {data.name} gives another graph since, raise revision in its class"
     return f"{what}: {graph}; otherwise {force} does that, on the cached graph."
@@ -107,14 +113,15 @@ def mixed_graphs(records: Iterable[Record]) -> str:
     return f"Runs of one data set were made on different graphs, {'; '.join(mixed)}: {fix}."
 
 
-def _digest_of(config: Config, axes: Iterable[str]) -> str:
-    return _text(frozenset(kind.__module__ for axis in axes for kind in type(getattr(config, axis)).__mro__))
+def _digest_of(config: Config, axes: Iterable[str], whole: bool = False) -> str:
+    return _text(frozenset(kind.__module__ for axis in axes for kind in type(getattr(config, axis)).__mro__), whole)
 
 
 @cache
-def _text(modules: frozenset[str]) -> str:
-    files = {path for name in modules for path in _files(name)}
-    return digest({"/".join(path.parts[-2:]): path.read_text(encoding="utf-8") for path in sorted(files)})[:12]
+def _text(modules: frozenset[str], whole: bool) -> str:
+    files = sorted({path for name in modules for path in _files(name)})
+    texts = {"/".join(path.parts[-2:]): path.read_text(encoding="utf-8") for path in files}
+    return digest(texts if whole else {name: code_of(text) for name, text in texts.items()})[:12]
 
 
 def _files(module: str) -> Iterable[Path]:

@@ -63,7 +63,7 @@ class RerunComparison:
         lines: One for each value that differs; none if the results are identical.
         largest: Largest difference between two accuracies over all clients, or two errors, as a share of the recorded.
         bound: What ``largest`` may be: 0 on the CPU that made the record, more on another, an unknown one, or a GPU.
-        edited: Whether the files of the run's options have changed since it was recorded, as far as the record tells.
+        edited: Whether the code of the run's options has changed since it was recorded, as far as the record tells.
     """
 
     lines: list[str]
@@ -82,7 +82,7 @@ class RerunComparison:
             return "identical."
         elsewhere = f"on a GPU, or another CPU than the record's, up to {self.bound} is to be expected"
         where = elsewhere if self.bound else "same CPU"
-        why = ", and the files of its options have changed since" if self.edited else ""
+        why = ", and the code of its options has changed since" if self.edited else ""
         gap = f"accuracies (errors: as a share) by up to {self.largest:.4f}"
         return f"{len(self.lines)} values differ, {gap} ({where}{why})."
 

@@ -144,15 +144,18 @@ def test_what_published_candidates_choose_is_packed(
 ) -> None:
     table = ("fedlog/1", "--protocol", "fedlog_tuned")
     corner = (*table, "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds")
-    counts = []
+    counts, errors = [], []
     for seed in ("1", "2"):
         assert call(tmp_path, "run", *corner, seed) == 0
-        capsys.readouterr()
+        errors.append(capsys.readouterr().err)
         assert call(tmp_path, "publish", "fedlog/1", "--only-records") == 0
         counts.append(int(capsys.readouterr().out.split(" runs.")[0].split()[-1]))
         for path in (tmp_path / "records").iterdir():  # a fresh clone: candidates are published and nowhere else
             path.unlink()
     assert counts[1] == counts[0] + 1
+    assert "taken from" not in errors[0]
+    assert "4 candidates are taken from the published" in errors[1]
+    assert errors[1].count("taken from") == 1
 
 
 def test_a_candidate_that_diverges_has_lost_and_is_published(

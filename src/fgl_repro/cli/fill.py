@@ -94,7 +94,7 @@ def _run(requests: Sequence[Request], folders: RunFolders, how: HowToRun) -> tup
     known, ok = folders.done, True
     candidates = [config for config in candidates if not tuning.diverged(key_of(config), known)]
     if candidates:
-        ok = run_all(_to_do(candidates, folders, how), how.jobs, folders.store, how.launcher).ok
+        ok = run_all(_to_do(candidates, folders, how, "candidates"), how.jobs, folders.store, how.launcher).ok
         known = folders.done
     found = [needs.chosen_runs(wanted.to_run, wanted.protocol, known) for wanted in requests]
     configs, unnamed = [config for part, _ in found for config in part], sum(count for _, count in found)
@@ -105,8 +105,12 @@ def _run(requests: Sequence[Request], folders: RunFolders, how: HowToRun) -> tup
     return f"{summary.done} runs done, {summary.skipped + summary.elsewhere} found.", ok and summary.ok
 
 
-def _to_do(configs: Sequence[Config], folders: RunFolders, how: HowToRun) -> list[Config]:
-    """Leave out runs that are published, unless they are recorded here as well; say to the others how they are done."""
+def _to_do(configs: Sequence[Config], folders: RunFolders, how: HowToRun, what: str = "runs") -> list[Config]:
+    """Leave out runs that are published, unless they are recorded here as well; say to the others how they are done.
+
+    Args:
+        what: What they are called where it is said how many are left out.
+    """
     known, own = folders.done, folders.store
     left = [
         config
@@ -116,7 +120,7 @@ def _to_do(configs: Sequence[Config], folders: RunFolders, how: HowToRun) -> lis
     if taken := set(map(key_of, configs)) - set(map(key_of, left)):
         files = folders.published_files(folders.paper)
         place = files.runs if folders.paper in folders.papers else folders.results
-        print(f"{len(taken)} runs are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
+        print(f"{len(taken)} {what} are taken from the published {place} (--fresh does them anyway).", file=sys.stderr)
     given = {"runtime.device": how.device, "runtime.threads": how.threads, "paths.records": str(folders.records)}
     overrides = {name: value for name, value in given.items() if value is not None}
     return [override(config, overrides) for config in left]

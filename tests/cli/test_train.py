@@ -355,7 +355,7 @@ def test_whoever_edits_a_method_is_told_that_its_run_is_the_former_one(
     files = [f"{path.parent.name}/{path.name}" for path in provenance._files("fgl_repro.methods.opfgl.method")]
     assert {"opfgl/method.py", "opfgl/condensation.py"} <= {*files}, "of a package all files count"
     read, edited = Path.read_text, Path(local.__file__)
-    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "#" * (path == edited))
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + "edited = 1\n" * (path == edited))
     provenance._text.cache_clear()
     train.job(run)
     assert "the code of its options has changed since it was recorded" in capsys.readouterr().err

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fgl_repro
 from fgl_repro.config import build, key_of
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs import obtain
 from fgl_repro.runs.store import RecordStore
 from support.sweeps import PLACE, lines
@@ -37,6 +39,12 @@ def test_runs_of_different_graphs_are_warned_of(made_up: None) -> None:
     ):
         with pytest.warns(UserWarning, match=told):
             call()
+
+
+@pytest.mark.parametrize("axes", [{"seed": []}, {"overrides": {"protocol.lr": []}}])
+def test_a_sweep_over_nothing_is_refused(made_up: None, axes: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"^(seed|protocol\.lr) is an empty list, and the sweep would have no run"):
+        fgl_repro.sweep("local", **axes, **PLACE)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

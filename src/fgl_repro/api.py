@@ -121,13 +121,16 @@ def sweep(
             needs its ``if __name__ == "__main__":``.
 
     Raises:
-        UserError: A combination can never run, or as of ``run`` an announced data set; said before anything has run.
+        UserError: A combination can never run, a list is empty, or as of ``run`` an announced data set; said before
+            anything has run.
     """
     folders = _folders(records, results, fresh)
     axes = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     axes |= {"protocol": protocol, "partitioner": partitioner, "model": model}
     listed = {name: _listed(value) for name, value in axes.items()}
     swept = {name: value if isinstance(value, list) else [value] for name, value in _dotted(overrides).items()}
+    if empty := [name for name, values in [*listed.items(), *swept.items()] if not values]:
+        raise UserError(f"{empty[0]} is an empty list, and the sweep would have no run: give at least one value.")
     asked = [
         (dict(zip(listed, chosen, strict=True)), dict(zip(swept, values, strict=True)))
         for chosen in product(*listed.values())

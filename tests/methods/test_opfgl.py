@@ -284,6 +284,15 @@ def test_clients_that_drop_out_are_in_no_statistics_and_get_the_surrogate_graph(
         federate(make_config("opfgl", "release", **{"method.dropouts": 4}), world, torch.device("cpu"))
 
 
+def test_a_surrogate_without_nodes_is_refused(world: World) -> None:
+    """No client has two training nodes of one class, whose mean and deviation it would send."""
+    config = make_config("opfgl", "release", **{"method.per_class": 0, "method.rate": 0.1})
+    clients = make_clients(world, config)
+    clients.world.class_counts[:] = np.minimum(clients.world.class_counts, 1)
+    with pytest.raises(UserError, match=r"no client has two training nodes of one class.* set method\.per_class=1\."):
+        prepare(config.method, clients, Ledger())
+
+
 def test_stage_one_alone_and_every_ablation_end_elsewhere(world: World) -> None:
     """Each option is felt: no two of them leave the same weights."""
     usual = {"protocol.fine_tuning": 4, "protocol.check_every": 2, "protocol.rounds": 1, "protocol.patience": 9}

@@ -96,6 +96,21 @@ def test_candidates_are_lists_of_overrides(candidates: object) -> None:
         tuning.candidate_configs(run)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("seed", "partitioner.clients", "dataset.component", "setting", "model", "method", "method.variant"),
+        *("protocol.split_seed", "protocol.split", "protocol.judged", "protocol.selected_by", "runtime.threads"),
+    ],
+)
+def test_validation_chooses_no_world_and_no_variant(word: str) -> None:
+    """Else it would choose what is tested on, and the table would tell of another run than was asked for."""
+    run = tuned()
+    run.protocol.tuning["candidates"]["fedavg"][1] = {"protocol.lr": 0.1, word: 1}
+    with pytest.raises(UserError, match=f"for method=fedavg with {word}, which validation may not choose: give "):
+        tuning.candidate_configs(run)
+
+
 def test_every_shipped_protocol_tunes_fairly() -> None:
     """The candidates of every method that a protocol lists are different runs, on nodes where the method can.
 

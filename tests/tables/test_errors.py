@@ -249,7 +249,8 @@ def test_findings_tell_errors(archive: Archive, tmp_path: Path) -> None:
 
 
 def test_shares_and_errors_are_not_taken_for_each_other(archive: Archive, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"what runs on zinc_scaffold measure is mae, not accuracy: say metric: mae in"):
+    told = "probe seen_graph of runs on zinc_scaffold measures mae, not accuracy: say metric: mae in"
+    with pytest.raises(UserError, match=told):
         results.fill(zinc(metric="accuracy"), "fedvn", archive)
     folder = tmp_path / "table" / "fedvn"
     folder.mkdir(parents=True)
@@ -262,6 +263,15 @@ def test_shares_and_errors_are_not_taken_for_each_other(archive: Archive, tmp_pa
         path.write_text(text.replace("metric: mae", changed), encoding="utf-8")
         with pytest.raises(UserError, match=told):
             parse(path)
+
+
+@pytest.mark.parametrize(("recorded", "asked"), [(None, "auc"), ("auc", "accuracy"), ("mae", "pooled")])
+def test_an_area_an_error_and_an_accuracy_are_not_taken_for_each_other(recorded: str | None, asked: str) -> None:
+    """They stand in one place of a record."""
+    record = helpers.record(helpers.config(), metric=recorded)
+    assert results.measured(record, "seen_graph", "best", recorded or "accuracy") == 0.8
+    with pytest.raises(UserError, match=f"measures {recorded or 'accuracy'}, not {asked}: say metric"):
+        results.measured(record, "seen_graph", "best", asked)
 
 
 def test_the_name_of_a_rebuild_says_so_and_still_finds_its_printed_number(archive: Archive) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fgl_repro.config import compose, search, yamls
 from fgl_repro.core import registry
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.runs.store import Archive, RecordStore
 from fgl_repro.tables import artifact, kinds, needs
@@ -51,6 +53,15 @@ def own_table(conf: Path, kind: str, options: str = "{}", more: str = "") -> Tab
     path = conf / "table" / "few" / "1.yaml"
     path.write_text(OWN.format(kind=kind, options=options) + more)
     return parse(path)
+
+
+def test_f1_is_asked_for_only_where_runs_measure_it(conf: Path) -> None:
+    """Said before anything has run."""
+    spec = own_table(conf, "accuracy", more="metric: f1\n")
+    told = "panel a of few/1 asks for metric f1, which runs measure under protocol.average=nodes alone, and fedlog has"
+    with pytest.raises(UserError, match=told):
+        needs.runs(spec, "fedlog")
+    assert needs.runs(replace(spec, protocols=("opfgl",)), "opfgl")
 
 
 @pytest.mark.parametrize(

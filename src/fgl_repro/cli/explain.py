@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import is_dataclass
 
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -23,7 +24,9 @@ def explain(error: BaseException) -> str:
     if fault := of_yaml(error):
         return sentence(UserError(fault))
     if isinstance(error, OverrideParseException):
-        return f"the override '{error.override}' cannot be read: {in_one_line(error)}."
+        name, is_value, value = error.override.partition("=")
+        fix = f"; a value of any text is read in quotes, as in '{name}={quoted(value)}'" if is_value and value else ""
+        return f"the override '{error.override}' cannot be read: {in_one_line(error)}{fix}."
     if matched := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'", str(error)):
         as_list = f", or write {matched[1]}=[{matched[2]}] if it is one list" if "." in matched[1] else ""
         return f"{matched[1]}={matched[2]} gives several values: add -m (a sweep){as_list}."
@@ -49,6 +52,12 @@ def explain(error: BaseException) -> str:
         return f"{key} is missing: give {key}=...{choices}."
     parts = [in_one_line(error), *([in_one_line(cause)] if isinstance(cause, Exception) else [])]
     return f"{': '.join(dict.fromkeys(part for part in parts if part))}."
+
+
+def quoted(text: str) -> str:
+    """Quote a value so that Hydra reads it as this text, whatever is in it; a plain path stays as it is."""
+    plain = re.fullmatch(r"[\w.-]*/[\w./-]+", text, re.ASCII)
+    return text if plain else QuotedString(text, Quote.double).with_quotes()
 
 
 def _missing(named: str, available: list[str], message: str) -> str:

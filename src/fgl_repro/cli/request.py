@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,9 +10,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Quote, QuotedString
-
 from fgl_repro.cli import screen
+from fgl_repro.cli.explain import quoted
 from fgl_repro.config import (
     AXES,
     Config,
@@ -185,14 +183,8 @@ def command_of(config: Config, records: Path | None = None) -> str:
     if config.runtime.curves == "all":
         words.append("runtime.curves=all")
     if records not in (None, default_records()):
-        words.append(f"paths.records={_quoted(str(records))}")
+        words.append(f"paths.records={quoted(str(records))}")
     return " ".join(["python -m fgl_repro.train", *_further(), shlex.join(words), f"seed={config.seed}"])
-
-
-def _quoted(text: str) -> str:
-    """Quote a value so that Hydra reads it as this text, whatever is in it; a plain path stays as it is."""
-    plain = re.fullmatch(r"[\w.-]*/[\w./-]+", text, re.ASCII)
-    return text if plain else QuotedString(text, Quote.double).with_quotes()
 
 
 def words_of(wanted: Request) -> str:

@@ -33,7 +33,7 @@ from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
 from fgl_repro.runs.obtain import BusyError, in_turn, obtain, tune
 from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
-from fgl_repro.runs.record import SELECTION_OF, Record
+from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import UNWRITABLE, RecordStore, UnwritableError
 from fgl_repro.runs.summary import summary
 
@@ -70,7 +70,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         rebuild = ", a rebuild of its data set" if rebuilt(config.dataset.name) else ""
         found = "recorded in" if fresh else "already recorded in"
         print(f"{label_of(config, words)}: {found} {where}{made}{rebuild}{knobs}")
-        print(summary(record, config.setting.focus, SELECTION_OF[config.protocol.selection]), flush=True)
+        print(summary(record, config.setting.focus, config.protocol), flush=True)
         if not fresh and (told := advice_on_edit(record, chosen.config, "runtime.force=true")):
             print(f"fgl-train: {told}", file=sys.stderr)
     return record, fresh
@@ -96,6 +96,11 @@ def _hydra_main(cfg: DictConfig) -> float:
     todo = TrainJob([*hydra_config.overrides.task], number, multirun and _plain_sweep(hydra_config))
     _jobs.append(todo)
     with _told(todo):
+        if hydra_config.job.chdir:
+            raise UserError(
+                "hydra.job.chdir=true would keep every run where no other call looks for it: leave it out; "
+                "hydra.run.dir says where Hydra writes."
+            )
         todo.config = typed(cfg)
         check_name(str(hydra_config.runtime.choices["protocol"]).removesuffix(".yaml"))
         if multirun:

@@ -48,7 +48,9 @@ class Split:
     source: RoleSource = "stream"
 
     def __post_init__(self) -> None:
-        """Refuse shares that are no three, no whole, or leave nothing to train on."""
+        """Refuse shares that are no three, no whole, or leave nothing to train on, and seeds that torch cannot hold."""
+        if self.source == "fedpub" and self.seed >= 2**63:
+            raise UserError(f"protocol.split_source=fedpub draws by the seed {self.seed}, which must be below 2^63.")
         shares = list(self.ratios)
         if len(shares) != 3 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or min(shares) < 0 or not shares[0]:
             raise UserError(

@@ -117,6 +117,8 @@ class Protocol(Axis):
                 f"protocol.{what} by what validates, and protocol.selected_by=test makes test rows of that: set "
                 "protocol.selected_by=validation."
             )
+        if min(self.seeds, default=0) < 0 or len(set(self.seeds)) < len(self.seeds):
+            raise UserError(f"protocol.seeds={list(self.seeds)} must be whole numbers from 0 on, each once.")
         self.split_of(0)
         if not 0 <= self.momentum < 1 or (self.momentum and self.optimiser != "sgd"):
             raise UserError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fgl_repro.fl.metrics import Measured
-from fgl_repro.runs.record import Record
+from fgl_repro.fl.protocol import Protocol
+from fgl_repro.runs.record import SELECTION_OF, Record
 
 NONE_STORED = "no stored membership for this graph"
 """What ``partitioner=published`` says of parts that were to be published ones and had to be computed."""
@@ -11,11 +12,12 @@ BY_TEST = "† chosen by looking at test data, as the protocol asks"
 """What the sign beside a number says."""
 
 
-def summary(record: Record, focus: str, printed: str = "") -> str:
+def summary(record: Record, focus: str, protocol: Protocol | None = None) -> str:
     """Tell a finished run in a few lines; the probe that was asked for comes first.
 
     Args:
-        printed: Which of the two rounds the protocol prints, ``best`` or ``last``; empty: that is not told.
+        protocol: The one it is asked for under, whose name may not be that in the record. Without it nothing is told of
+            which of the two rounds tables print.
     """
     names = _probes(record, focus)
     named = names if record.tested else [*names, "validation"]
@@ -25,8 +27,8 @@ def summary(record: Record, focus: str, printed: str = "") -> str:
     for name in named:
         numbers = (f"{_number(record.metrics[name][at]):>{wide}}" for at, (_, wide) in columns.items())
         lines.append(f"{name:<{width}}" + "".join(numbers))
-    if printed and len(columns) > 1:
-        lines.append(f"protocol {record.protocol} prints the {printed} round")
+    if protocol is not None and len(columns) > 1:
+        lines.append(f"protocol {protocol.name} prints the {SELECTION_OF[protocol.selection]} round")
     if record.tested:
         lines.append(BY_TEST)
     if record.config["method"].get("secure"):

@@ -17,6 +17,13 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.runs.record import DIVERGED, Note, Record
 from fgl_repro.runs.store import RunSource
 
+TUNABLE = (
+    *("lr", "weight_decay", "optimiser", "momentum", "moments"),
+    *("rounds", "local_epochs", "steps", "batch", "remainder"),
+    *("fine_tuning", "fine_tuning_lr", "check_every", "patience"),
+)
+"""Rules of a protocol that validation may choose: how clients are trained, not what they are tested on or how."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -33,7 +40,8 @@ def candidate_overrides(config: Config) -> list[dict[str, Any]]:
     """List what each candidate for the method of ``config`` overrides, as the yaml has it; empty without tuning.
 
     Raises:
-        UserError: The method has no candidates, or methods have different numbers of them.
+        UserError: The method has no candidates, methods have different numbers of them, or one overrides what
+            validation may not choose.
     """
     tuning = config.protocol.tuning
     if not tuning:
@@ -54,7 +62,19 @@ def candidate_overrides(config: Config) -> list[dict[str, Any]]:
             f"{where} has no tuning candidates for method={config.method.name}: add as many as others have, "
             f"in a protocol of your own with defaults: [{config.protocol.name}, _self_] (docs/adding.md)."
         )
-    return [dict(overrides) for overrides in given[config.method.name]]
+    found = [dict(overrides) for overrides in given[config.method.name]]
+    if wrong := [name for overrides in found for name in overrides if not _tunable(name)]:
+        raise UserError(
+            f"{where} has a candidate for method={config.method.name} with {wrong[0]}, which validation may not "
+            f"choose: give settings of method or model, as method.mu, or protocol.{', protocol.'.join(TUNABLE)}."
+        )
+    return found
+
+
+def _tunable(name: str) -> bool:
+    """Tell whether validation may choose an override: no variant, which is a row of its own, and no other world."""
+    group, _, rest = str(name).partition(".")
+    return rest in TUNABLE if group == "protocol" else group in ("method", "model") and rest not in ("", "variant")
 
 
 def candidates(config: Config) -> list[Candidate]:

@@ -33,9 +33,15 @@ def _first(spec: TableSpec, cell: Cell, protocol: str) -> Config:
     """Compose the first run of a cell, before tuning.
 
     Raises:
-        UserError: A candidate would have another value of what tells the cell's row from others of its method.
+        UserError: A candidate would have another value of what tells the cell's row from others of its method, or the
+            protocol's runs do not measure what the cell asks for.
     """
     config = spec.config(cell, protocol, spec.seeds[0])
+    if (metric := spec.metric_name(cell.panel)) == "f1" and config.protocol.average != "nodes":
+        raise UserError(
+            f"panel {cell.panel.name} of {spec.name} asks for metric {metric}, which runs measure under "
+            f"protocol.average=nodes alone, and {protocol} has {config.protocol.average}: take another of either."
+        )
     tuned = {name for overrides in tuning.candidate_overrides(config) for name in overrides}
     kind = (cell.row.method, cell.row.variant)
     kin = [row for row in (spec.whole or spec).rows if (row.method, row.variant) == kind]

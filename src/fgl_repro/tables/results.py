@@ -22,7 +22,7 @@ from fgl_repro.fl.protocol import Protocol
 from fgl_repro.runs.record import DIVERGED, SELECTION_OF, Record, on_cpus
 from fgl_repro.runs.store import RunSource
 from fgl_repro.tables import needs, reference
-from fgl_repro.tables.entries import Cell, Panel
+from fgl_repro.tables.entries import ACCURACY, Cell, Panel
 from fgl_repro.tables.spec import TableSpec
 
 RoundChoice = Literal["best", "last"]
@@ -170,13 +170,15 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
     """Read one metric of one probe at one of the two rounds; None for a probe without rows.
 
     Raises:
-        UserError: The record has errors where shares are asked for, or the other way round.
+        UserError: The record has another metric in the same place, or errors where shares are asked for.
     """
-    found = record.at(probe, selection)
-    if found is not None and found.kind.error != METRICS[metric].error:
-        what, name = record.config["dataset"]["name"], found.metric or "accuracy"
-        raise UserError(f"what runs on {what} measure is {name}, not {metric}: say metric: {name} in the table's yaml.")
-    value = getattr(found, METRICS[metric].entry, None)
+    found, wanted = record.at(probe, selection), METRICS[metric]
+    if found is not None:
+        name = found.metric or ACCURACY
+        if found.kind.error != wanted.error or (wanted.entry == ACCURACY and name != metric):
+            what = f"probe {probe} of runs on {record.config['dataset']['name']}"
+            raise UserError(f"{what} measures {name}, not {metric}: say metric: {name} in the table's yaml.")
+    value = getattr(found, wanted.entry, None)
     return None if value is None else float(value)
 
 

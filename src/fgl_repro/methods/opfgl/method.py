@@ -258,6 +258,11 @@ class OpFGL(Phased[State]):
         count = np.full(len(trains), self.per_class)
         if not self.per_class:
             count = np.ceil(self.rate * trains).astype(int)
+        if not count.any():
+            raise UserError(
+                "no client has two training nodes of one class, by which the surrogate graph gets its nodes: lower "
+                "partitioner.clients, or set method.per_class=1."
+            )
         if self.condense == "client":
             counts = 1 if self.per_class else 2  # by training nodes they tell how many surrogate nodes a class has
             size = int((pooled.share > 0).sum()) * 4 * (counts + 2 * pooled.mean.shape[1])

@@ -17,7 +17,7 @@ METRIC = "communication_cost"
 
 
 def megabytes(record: Record, phase: str, directions: tuple[str, ...] = DIRECTIONS) -> float:
-    """Count megabytes (10^6) of a client in the ``rounds``, or in the ``setup``: all phases before; over all fields."""
+    """Count megabytes (10^6) of a client in the ``rounds``, or in the ``setup``: all other phases; over all fields."""
     counted = [sent for name, sent in record.bytes.items() if (name == "rounds") == (phase == "rounds")]
     return sum(sum(sent.get(direction, {}).values()) for sent in counted for direction in directions) / 1e6
 

@@ -254,7 +254,7 @@ def test_a_table_without_the_entry_is_one_sentence(axis: str) -> None:
         ("partitioner.clients=2.5", "partitioner.clients=2.5: give a whole number."),
         ("protocol.lr=[", "the override 'protocol.lr=[' cannot be read: "),
         ("dataset", "the override 'dataset' cannot be read: "),
-        ("paths.records=/tmp/ü(1)", "is read in quotes, as in 'paths.records=\"/tmp/ü(1)\"'."),
+        ("paths.records=runs/ü(1)", "is read in quotes, as in 'paths.records=\"runs/ü(1)\"'."),
         ("protocol.seeds=[0,0]", "protocol.seeds=[0, 0] must be whole numbers from 0 on, each once."),
         ("protocol.seeds=[-1]", "protocol.seeds=[-1] must be whole numbers from 0 on"),
         ("protocol=fedpub protocol.split_seed=9223372036854775808", "must be below 2^63."),

@@ -74,7 +74,7 @@ def _inside(rows: np.ndarray, start: int, stop: int) -> Tensor:
 
 
 def load(model: TextbookGCN, weights: dict[str, Tensor]) -> None:
-    """Copy weights named as in ``fgl_repro.nn.GCN`` into a PyG model."""
+    """Copy weights named as in ``fgl_repro.nn.models.gcn.GCN`` into a PyG model."""
     with torch.no_grad():
         for name, module in (("1", model.conv1.lin), ("2", model.conv2.lin), ("3", model.linear)):
             module.weight.copy_(weights[f"W{name}"].T)

@@ -67,7 +67,18 @@ def test_a_busy_candidate_is_waited_for_and_forced_ones_are_done_once_in_each_tu
         assert key_of(chosen)[:16] in told[1]
     _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
-    assert len(lines(tmp_path / "log", "start")) == 4 + 5 + 5, "a job looks at the claim as it waits, and does nothing"
+    assert len(lines(tmp_path / "log", "start")) == 4 + 2, "candidates are done once for all jobs, each job once"
+
+
+def test_a_damaged_candidate_is_set_aside_and_done_again(tmp_path: Path, store: RecordStore) -> None:
+    lost = helpers.config(method="local", seed=0, protocol="fedlog_tuned", overrides={"protocol.lr": 0.01})
+    path = store.path(key_of(lost))
+    path.parent.mkdir()
+    path.write_text("{")
+    done = fake_train.call(tmp_path, *TUNED)
+    assert done.returncode == 0
+    assert f"Now called {path.with_suffix('.corrupt').name}; the run counts as not done." in done.stderr
+    assert len(store.files()) == 4 + 2
 
 
 def test_a_single_run_leaves_it_alone(tmp_path: Path, store: RecordStore) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from fgl_repro.core.streams import torch_rng
 from fgl_repro.data.graph import Graph
+from fgl_repro.federation.world import Probe, UnionGraph
 from fgl_repro.fl import rounds
 from fgl_repro.fl.probing import Prober
 from fgl_repro.nn.models.model import Params
@@ -68,3 +71,42 @@ def test_the_loss_on_test_graphs_is_a_mean_over_clients() -> None:
     ]
     found = Prober(clients).accuracies(clients.trained)[f"loss/{tests.name}"]
     assert found == pytest.approx(float(torch.stack(own).mean()), rel=1e-5)
+
+
+def test_clients_may_be_asked_about_different_nodes_of_a_graph_that_all_have(toy_graph: Graph) -> None:
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    copies = UnionGraph.copies(toy_graph, 3)
+    everything = [np.arange(toy_graph.num_nodes)] * 3
+    rows = np.sort(np.concatenate([np.arange(5) + 3 * k + copies.ptr[k] for k in range(3)]))
+    found = []
+    for graph in (copies, UnionGraph.induced(toy_graph, everything)):
+        clients = make_clients(
+            replace(world, probes=(Probe("own", graph, rows, histogram=True),)), make_config("local", "paper")
+        )
+        with torch.no_grad():
+            for name, value in clients.params.items():
+                value += torch.randn(value.shape, generator=torch_rng(name, 0))
+        found.append(Prober(clients).metrics(clients.trained)["own"])
+    assert copies.block_rows(rows) is None
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_nodes_that_every_client_is_asked_about_are_those_of_one_copy(extra: int, toy_graph: Graph) -> None:
+    copies = UnionGraph.copies(toy_graph, 3)
+    rows = np.flatnonzero(copies.node % 2 == 0)
+    found = copies.block_rows(rows[: len(rows) - extra])
+    assert (found is None) == bool(extra), "the last client alone is asked about one less"
+    assert found is None or np.array_equal(found, np.flatnonzero(np.arange(toy_graph.num_nodes) % 2 == 0))
+    assert UnionGraph.induced(toy_graph, [np.arange(4)]).block_rows(np.arange(4)) is None
+
+
+def test_what_is_fine_tuned_is_measured_once(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the best round's models and the last's are the same."""
+    measured = list[int]()
+    metrics = Prober.metrics
+    monkeypatch.setattr(Prober, "metrics", lambda self, trained: measured.append(0) or metrics(self, trained))
+    config = make_config("fedavg", "release", **{"protocol.fine_tuning": 1})
+    _, found, _ = federate(config, worlds.build("plain", toy_graph, "metis", 3), torch.device("cpu"))
+    assert len(measured) == 1
+    assert found["seen_graph"]["best"] == found["seen_graph"]["last"]

@@ -18,6 +18,7 @@ from fgl_repro.fl.messages import Ledger, Weights
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.fl.steps import descend
 from fgl_repro.methods.dense.server import DenseServer, softened_divergence
+from fgl_repro.methods.generated.graphs import PseudoGraph
 from fgl_repro.methods.generated.server import Lesson
 from fgl_repro.runs.execute import federate
 from support import worlds
@@ -150,9 +151,28 @@ def test_every_round_begins_with_an_empty_pool_and_teachers_that_weigh_alike(wor
         for _ in range(2):
             server.distil(server.teachers, {part: value[:1] for part, value in server.teachers.items()})
             assert len(server.pool) == 2
-            assert float(server.students.counts[0]) == 1 + 2, "the student's optimiser is a new one, too"
+            assert float(server.student_descent.counts[0]) == 1 + 2, "the student's optimiser is a new one, too"
         server.begin()
         assert (server.weights == 1).all()
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+def test_a_generator_that_is_new_in_every_epoch_is_new_in_the_first_of_a_later_round(
+    renewed: bool, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = made(world, "dense", epochs=1, renewed=renewed)
+    begun, train = list[torch.Tensor](), server.train_generator
+
+    def noted(epoch: int) -> PseudoGraph:
+        graph = train(epoch)
+        begun.append(next(iter(server.generator.values())).detach())
+        return graph
+
+    server.method.lr_generator = 0.0
+    monkeypatch.setattr(server, "train_generator", noted)
+    for _ in range(2):
+        server.distil(server.teachers, {part: value[:1] for part, value in server.teachers.items()})
+    assert torch.equal(*begun) == (not renewed)
 
 
 def test_features_are_held_within_bounds_where_wanted(world: World) -> None:

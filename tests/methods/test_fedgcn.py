@@ -18,6 +18,7 @@ from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.inputs import Inputs
 from fgl_repro.methods.fedgcn import FedGCN, Halo
 from fgl_repro.nn import view as view_module
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.ops import stack
 from fgl_repro.nn.view import Views
@@ -43,7 +44,7 @@ def central(world: World, model: GCN, single: dict[str, torch.Tensor]) -> tuple[
     base = world.graph.base
     joint = np.sort(world.graph.node)
     block = base.adjacency[joint][:, joint]
-    a = torch.from_numpy(view_module.gcn_norm(sp.csr_matrix(block)).toarray())
+    a = torch.from_numpy(gcn_norm(sp.csr_matrix(block)).toarray())
     x = torch.from_numpy(base.features[joint].toarray())
     first = a @ (x @ single["W1"]) + single["b1"]
     second = a @ (torch.relu(first) @ single["W2"]) + single["b2"]

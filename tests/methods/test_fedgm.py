@@ -21,9 +21,10 @@ from fgl_repro.methods.fedgm.condensation import ClientCondensation, Small, shar
 from fgl_repro.methods.fedgm.gradients import by_class, distance, random_weights
 from fgl_repro.methods.fedgm.method import FedGM, State
 from fgl_repro.methods.fedgm.server import CondensedGraphServer, links_of
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import normalised
-from fgl_repro.nn.view import Views, gcn_norm
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients
@@ -153,7 +154,7 @@ def test_of_twenty_steps_the_first_five_train_the_link_predictor(world: World) -
     method, clients, state = started(world, iterations=23)
     work = ClientCondensation(method, clients, state.real[0], 0)
     work.run()
-    of_features, of_links = (float(optimiser.counts[0]) for optimiser in work.steps)
+    of_features, of_links = (float(optimiser.counts[0]) for optimiser in work.optimisers)
     assert (of_features, of_links) == (15, 5 + 3)
 
 

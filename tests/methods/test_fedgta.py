@@ -18,7 +18,7 @@ from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.clients import Clients
 from fgl_repro.methods.fedgta import FedGTA, State
-from fgl_repro.nn.view import gcn_norm
+from fgl_repro.nn.adjacency import gcn_norm
 from support import worlds
 from support.isolation import make_clients
 from support.runs import make_config

@@ -18,9 +18,10 @@ from fgl_repro.methods.fedpub import FedPub
 from fgl_repro.methods.fedpub.masked import MaskedModel
 from fgl_repro.methods.fedpub.method import Upload
 from fgl_repro.methods.fedpub.random_graph import SharedGraph, as_graphs, drawn
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.nn.models.gin import GIN
-from fgl_repro.nn.view import Views, gcn_norm
+from fgl_repro.nn.view import Views
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients

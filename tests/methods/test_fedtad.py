@@ -251,7 +251,7 @@ def test_generator_and_optimisers_go_on_from_round_to_round(world: World) -> Non
             config.method.aggregate(clients, state, Weights(clients.params))
         turns = number * config.method.epochs
         assert float(state.server.optimiser.counts[0]) == turns * config.method.generator_steps
-        assert float(state.server.students.counts[0]) == turns * config.method.student_steps
+        assert float(state.server.student_descent.counts[0]) == turns * config.method.student_steps
 
 
 def test_bytes_are_a_model_each_way_and_the_reliabilities_once(real_graph: Callable[..., Graph]) -> None:

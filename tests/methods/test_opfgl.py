@@ -26,7 +26,7 @@ from fgl_repro.fl.rounds import prepare, run_phases
 from fgl_repro.fl.steps import Loss
 from fgl_repro.methods.opfgl import labels, stages, surrogate
 from fgl_repro.methods.opfgl.statistics import Statistics
-from fgl_repro.nn.view import gcn_norm
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients, tampered

@@ -169,8 +169,8 @@ def test_the_condensation_gets_what_the_options_say(
     assert said["method"] is config.method
     work = said["work"]
     assert (work.hops, work.links_of, work.net["W2"].shape) == (2, condensation.predictor_links, (5, 5))
-    assert [step.lr for step in work.steps] == [0.3, 0.7]
-    assert [len(step.params) for step in work.steps] == [1, len(work.net)]
+    assert [step.lr for step in work.optimisers] == [0.3, 0.7]
+    assert [len(step.params) for step in work.optimisers] == [1, len(work.net)]
     assert work.smooth == 0.9
     has = work.labels.bincount(minlength=len(expected.share)) > 0
     aligned = torch.from_numpy(3.0 * expected.share / expected.mean.shape[1]).float() * has

@@ -13,7 +13,7 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl.messages import Ledger
 from fgl_repro.fl.rounds import prepare
 from fgl_repro.methods.renode import ReNode, weights
-from fgl_repro.nn.view import gcn_norm
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.runs.execute import federate
 from support import worlds
 from support.isolation import make_clients

@@ -42,6 +42,16 @@ def test_similarities_are_means_over_seeds_beside_the_printed_one(tmp_path: Path
     assert (made.content.done, made.content.wanted) == (0, len(made.content.rows))
 
 
+def test_a_class_that_no_two_clients_have_is_left_blank(tmp_path: Path) -> None:
+    store, spec = RecordStore(tmp_path / "records"), load("fedvn/fig6")
+    cell = Cell(spec.panels[0], spec.rows[0], "motif_basis", 5)
+    alone = [[1.0 if i == j == 2 else None for j in range(5)] for i in range(5)]
+    store.save(helpers.record(spec.config(cell, "fedvn", 0), facts={"alike": [alone]}))
+    made = artifact.make(spec, "fedvn", store)
+    line = next(line for line in made.page.splitlines() if line.startswith("| Motif/Basis") and "| FedAvg" in line)
+    assert [word.strip() for word in line.strip("|").split("|")][2:] == ["0", "", "", ""]
+
+
 def test_cosines_of_virtual_nodes_stand_beside_the_curve_where_runs_tell_of_them(tmp_path: Path) -> None:
     """Two runs do, of one row; the third is from before, and the figure is then drawn as it was."""
     store, spec = RecordStore(tmp_path / "records"), load("fedvn/fig5")

@@ -106,6 +106,18 @@ def test_the_advice_on_runs_without_curves_is_one_that_works(
 
 @pytest.mark.parametrize(
     ("kind", "options"),
+    [("alike", "{}"), ("virtual_nodes", "{curve: decoupling, label: loss}")],
+)
+def test_the_advice_on_runs_that_do_not_tell_names_the_folder_too(
+    kind: str, options: str, conf: Path, tmp_path: Path
+) -> None:
+    spec, store = own_table(conf, kind, options), RecordStore(tmp_path / "records")
+    store.save(helpers.record(spec.config(next(spec.cells()), "fedlog", 0)), {"decoupling": [0.1]})
+    assert f"`fgl-table run few/1 --config-dir {conf}" in artifact.make(spec, "fedlog", Archive(store, {})).content.body
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
     [
         ("bytes", "{}"),
         ("rounds_to", "{target: 0.8}"),

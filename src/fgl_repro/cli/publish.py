@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from fgl_repro.cli import request, screen
 from fgl_repro.config import outdated
 from fgl_repro.core.errors import UserError
+from fgl_repro.core.files import locked
 from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
@@ -34,32 +33,15 @@ def publish(table: str | None, folders: RunFolders, *, only_records: bool, repla
     for paper in wanted:
         request.of_ours(paper)
     for paper, specs in wanted.items():
-        with _alone(folders.results / paper):
+        folder = folders.results / paper
+        folder.mkdir(parents=True, exist_ok=True)
+        # two at once would each write what the other one does not know of
+        with locked(folder / LOCK, f"fgl-table: waiting for another process, which publishes into {folder}."):
             _pack(folders, paper, specs, replace)
             if not only_records:
                 _write_pages(folders, paper, specs)
     for path in [] if only_records else findings.write_all(folders.results):
         print(f"Written to {path}.")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Publish into ``folder`` as the only process: two at once would each write what the other one does not know of.
-
-    Another process waits until we have done. The system gives the lock back when we are killed.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(
-                f"fgl-table: waiting for another process, which publishes into {folder}.", file=sys.stderr, flush=True
-            )
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError:
-            pass  # some shared disks have no locks, and most people publish alone
-        yield
 
 
 def _write_pages(folders: RunFolders, paper: str, specs: list[TableSpec]) -> None:

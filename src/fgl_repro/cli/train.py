@@ -31,10 +31,10 @@ from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.data.catalog import rebuilt
 from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
-from fgl_repro.runs.obtain import BusyError, in_turn, obtain, tune
+from fgl_repro.runs.obtain import BusyError, Computing, in_turn, obtain
 from fgl_repro.runs.provenance import advice_on_edit, mixed_graphs
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import UNWRITABLE, RecordStore, UnwritableError
+from fgl_repro.runs.store import UNWRITABLE, Archive, RecordStore, UnwritableError
 from fgl_repro.runs.summary import summary
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
     if isinstance(config.method, Phased) and config.protocol.rounds > 1 and not config.protocol.fine_tuning:
         _tell_of_phases(config.method.name, config.protocol.name, config.protocol.rounds)
     store = RecordStore(config.paths.records)
-    chosen = tune(config, lambda: store, partial(obtain, store=store, live=False, slot=slot))
+    chosen = _candidates(config.paths.records, slot).chosen(config)
     record, fresh = obtain(chosen.config, store, live, slot)
     where = store.path(record.key)
     knobs = f", chosen by validation: {chosen}" if chosen.overrides else ""
@@ -74,6 +74,13 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         if not fresh and (told := advice_on_edit(record, chosen.config, "runtime.force=true")):
             print(f"fgl-train: {told}", file=sys.stderr)
     return record, fresh
+
+
+@cache
+def _candidates(records: str, slot: int) -> Computing:
+    """Compute tuning candidates into a folder of records, each once for all jobs of this process."""
+    store = RecordStore(records)
+    return Computing(lambda: Archive(store, {}, lenient=True), partial(obtain, store=store, live=False, slot=slot))
 
 
 @cache
@@ -233,6 +240,7 @@ def _main() -> int:
     logging.raiseExceptions = False  # of Hydra's own lines, which meet a closed pipe before ours do
     _failed.clear()
     _jobs.clear()
+    _candidates.cache_clear()
     try:
         flags = _in_order()
         with suppress(SystemExit) if flags.help else nullcontext():  # with which Hydra ends its help

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fgl_repro.core.errors import UserError
@@ -90,6 +92,30 @@ def set_aside(path: Path) -> Path:
     with suppress(FileNotFoundError):
         os.replace(path, aside)
     return aside
+
+
+@contextmanager
+def locked(path: Path, waiting: str = "") -> Iterator[None]:
+    """Hold the lock file ``path``, one process at a time; the system gives it back when we are killed.
+
+    Some shared disks have no locks: there everybody goes on.
+
+    Args:
+        waiting: What is said on stderr where another process holds it.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with open(path, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                print(waiting, file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        yield
 
 
 def this_process() -> str:

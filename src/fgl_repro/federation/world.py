@@ -59,6 +59,17 @@ class UnionGraph:
         ptr = offsets(np.diff(self.ptr)[which])
         return UnionGraph(self.base, self.node[nodes], ptr, induced(self.adjacency, nodes), self.block), nodes
 
+    def block_rows(self, rows: np.ndarray) -> np.ndarray | None:
+        """Find the nodes of ``block`` that ``rows``, ascending, are at every client alike, int64 ``[R / K]``.
+
+        None where clients have different ones, or graphs of their own.
+        """
+        if self.block is None:
+            return None
+        parts = np.split(rows, np.searchsorted(rows, self.ptr[1:-1]))
+        own: list[np.ndarray] = [part - first for part, first in zip(parts, self.ptr, strict=False)]
+        return own[0] if all(np.array_equal(part, own[0]) for part in own) else None
+
     @property
     def num_clients(self) -> int:
         return len(self.ptr) - 1

@@ -86,7 +86,8 @@ class Prober:
     def both(self, training: Trained) -> dict[str, dict[str, Measured]]:
         """Measure every probe at the best validation round and at the last."""
         with self._clock():
-            best, last = self.metrics(training.best), self.metrics(training.last)
+            best = self.metrics(training.best)
+            last = best if training.last is training.best else self.metrics(training.last)
         return {name: {"best": best[name], "last": last[name]} for name in best}
 
     @contextmanager
@@ -107,8 +108,12 @@ class Prober:
     @cached_property
     def _losses(self) -> dict[str, View]:
         """Views of the test probes that are about graphs."""
-        whole = [probe for probe in self.probes[1:] if isinstance(probe.graph.base, GraphSet)]
-        return {probe.name: self._view(probe.graph, probe.rows) for probe in whole}
+        return {
+            probe.name: view
+            for probes, _, view in self._groups
+            for probe in probes
+            if isinstance(probe.graph.base, GraphSet) and probe is not self.probes[0]
+        }
 
     @cached_property
     def _groups(self) -> list[tuple[list[Probe], np.ndarray, View]]:
@@ -126,13 +131,14 @@ class Prober:
     def _view(self, graph: UnionGraph, rows: np.ndarray) -> View:
         """Cut out what ``rows`` of a graph are predicted from; one graph that all clients have is prepared once.
 
-        Where one model answers for all of them, it is given every copy.
+        Where one model answers for all of them, or they are asked about different nodes of it, every copy is.
         """
         inputs = self.clients.inputs
         if graph is inputs.world.graph:
             return inputs.evaluation_view(rows)
-        if graph.block is not None and self.clients.count == graph.num_clients:
-            graph, rows = graph.block, rows[: len(rows) // graph.num_clients]
+        once = graph.block_rows(rows) if self.clients.count == graph.num_clients else None
+        if graph.block is not None and once is not None:
+            graph, rows = graph.block, once
         return inputs.elsewhere(graph, rows)
 
 

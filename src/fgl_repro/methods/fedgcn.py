@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fgl_repro.core.lazy import lazy
 from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.data.graph import induced
 from fgl_repro.federation.world import UnionGraph
@@ -36,13 +35,11 @@ from fgl_repro.fl.inputs import Inputs
 from fgl_repro.fl.messages import Features
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.nn.adjacency import gcn_norm
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn import view as views_of
     from fgl_repro.nn.view import View, Views
-else:
-    views_of = lazy("fgl_repro.nn.view")
 
 
 class Halo:
@@ -69,7 +66,7 @@ class Halo:
     @cached_property
     def normal(self) -> sp.csr_matrix:
         """D_g^-1/2 (A_g + I) D_g^-1/2 over the nodes of the base graph."""
-        return views_of.gcn_norm(self.graph.base.adjacency)  # `surrounded` puts A_g there
+        return gcn_norm(self.graph.base.adjacency)  # `surrounded` puts A_g there
 
     @cached_property
     def adjacency(self) -> sp.csr_matrix:
@@ -101,6 +98,12 @@ def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[
     return UnionGraph.induced(replace(union.base, adjacency=adjacency), nodes), np.concatenate(own)
 
 
+def halo(views: Views, graph: UnionGraph, rings: int) -> Halo:
+    """Build the halo of ``rings`` steps once for a graph."""
+    found: Halo = views.once(graph, f"halo-{rings}", lambda: Halo(graph, rings))
+    return found
+
+
 @dataclass(frozen=True)
 class HaloInputs(Inputs):
     """Own rows among the nodes ``rings`` steps around a client, with ``exact`` sums of the features one step further.
@@ -112,8 +115,7 @@ class HaloInputs(Inputs):
     exact: bool
 
     def cut(self, views: Views, rows: np.ndarray) -> View:
-        graph = self.world.graph
-        around = views.once(graph, f"halo-{self.rings}", lambda: Halo(graph, self.rings))
+        around = halo(views, self.world.graph, self.rings)
         if self.exact:
             return views.propagated(around.graph, around.own[rows], around.adjacency, around.sums)
         return views.of(around.graph, around.own[rows])
@@ -151,6 +153,6 @@ class FedGCN(FedAvg[None]):
         """Exchange sums of features, up of a client's part in them, down of what it needs; or raw features, down."""
         graph, number = clients.world.graph, 4 * clients.model.num_features
         if self.variant == "release":
-            return Turn(down=Features(number * Halo(graph, self.hops).ring))
-        own, ring = np.diff(graph.ptr), Halo(graph, 1).ring
+            return Turn(down=Features(number * halo(clients.views, graph, self.hops).ring))
+        own, ring = np.diff(graph.ptr), halo(clients.views, graph, 1).ring
         return Turn(up=Features(number * (own + ring)), down=Features(number * (own + ring * (self.hops == 2))))

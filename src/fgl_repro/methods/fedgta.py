@@ -35,15 +35,16 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.mixing import cosine, mix
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.nn.adjacency import gcn_norm, plain_norm
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from fgl_repro.fl.clients import Clients
-    from fgl_repro.nn import sparse, view
+    from fgl_repro.nn import sparse
     from fgl_repro.nn.view import View
 else:
-    sparse, view = lazy("fgl_repro.nn.sparse"), lazy("fgl_repro.nn.view")
+    sparse = lazy("fgl_repro.nn.sparse")
 
 
 @dataclass
@@ -110,7 +111,7 @@ class FedGTA(FedAvg[State]):
         trains = torch.zeros(graph.num_nodes, dtype=torch.bool)
         trains[torch.from_numpy(clients.world.train)] = True
         labels = F.one_hot(torch.from_numpy(graph.labels), graph.base.num_classes).float() * trains.unsqueeze(1)
-        norm = view.plain_norm if self.variant == "openfgl" else view.gcn_norm
+        norm = plain_norm if self.variant == "openfgl" else gcn_norm
         return State(
             clients.inputs.evaluation_view(np.arange(graph.num_nodes)),
             sparse.csr_tensor(norm(graph.adjacency), device),

@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fgl_repro.core.lazy import lazy, torch
+from fgl_repro.data.graph import offsets
 from fgl_repro.fl.messages import Message
 from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.nn.adjacency import gcn_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +42,9 @@ if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.phase import Phase
     from fgl_repro.fl.steps import LocalStep, Loss
-    from fgl_repro.nn import ops, view
+    from fgl_repro.nn import ops
 else:
-    stage, ops, view = (lazy(f"fgl_repro.{name}") for name in ("fl.stage", "nn.ops", "nn.view"))
+    stage, ops = lazy("fgl_repro.fl.stage"), lazy("fgl_repro.nn.ops")
 
 PRECISION = 1e-9
 """What is left of the power series when it is cut."""
@@ -98,7 +100,7 @@ def weights(world: World, teleport: float, lowest: float, scale: float) -> np.nd
     """Weigh each training node, in their order, float64 ``[T]``."""
     graph, owner = world.graph, world.graph.owner[world.train]
     labels = graph.labels[world.train]
-    norm = view.gcn_norm(graph.adjacency).astype(np.float64)
+    norm = gcn_norm(graph.adjacency).astype(np.float64)
     share = np.zeros((graph.num_nodes, graph.base.num_classes))
     share[world.train, labels] = 1 / world.class_counts[owner, labels]
     influence = visited(norm, share, teleport)
@@ -108,7 +110,7 @@ def weights(world: World, teleport: float, lowest: float, scale: float) -> np.nd
     order = np.lexsort((world.train, np.round(conflict, 12), owner))
     held = world.class_counts.sum(1)
     rank = np.empty(len(order))
-    rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(held) - held, held)
+    rank[order] = np.arange(len(order)) - np.repeat(offsets(held)[:-1], held)
     last = np.maximum(held[owner] - 1, 1)
     found = lowest + scale / 2 * (1 + np.cos(np.pi * rank / last))
     out: np.ndarray = np.where(held[owner] > 1, found, 1.0)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fgl_repro.data.graph import offsets
 from fgl_repro.federation.world import UnionGraph
+from fgl_repro.nn.adjacency import gcn_norm
 from fgl_repro.nn.sparse import DenseOp, SparseOp, csr_tensor, product
 
 T = TypeVar("T")
@@ -197,30 +198,6 @@ def gathered(source: Tensor, nodes: Padded, kept: bool) -> DenseOp:
     index[nodes.slot] = nodes.nodes
     inputs = source.index_select(0, torch.from_numpy(index).to(source.device))
     return DenseOp(inputs.view(nodes.clients, nodes.width, -1), kept)
-
-
-def with_loops(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """Return A + I: every node its own neighbour, with weight 1."""
-    return sp.csr_matrix(adjacency + sp.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
-
-
-def weighted(adjacency: sp.csr_matrix) -> bool:
-    """Tell whether links have weights other than 1, as those of a condensed graph have."""
-    return bool((adjacency.data != 1).any())
-
-
-def gcn_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """Normalise symmetrically with self-loops, D^-1/2 (A + I) D^-1/2 with degrees of A + I (Kipf & Welling, 2017)."""
-    looped = with_loops(adjacency)
-    scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()), dtype=np.float32)
-    return sp.csr_matrix(scale @ looped @ scale)
-
-
-def plain_norm(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """Normalise 0/1 links symmetrically without self-loops, D^-1/2 A D^-1/2; a node alone has an empty row."""
-    degree = np.diff(adjacency.indptr)
-    scale = sp.diags_array(np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0), dtype=np.float32)
-    return sp.csr_matrix(scale @ adjacency @ scale)
 
 
 class Views:

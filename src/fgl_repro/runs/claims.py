@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fgl_repro.core.files import alive, birth, host, set_aside
+from fgl_repro.core.files import alive, birth, host, locked, set_aside
 
 HEARTBEAT = 60.0
 STALE_AFTER = 15 * HEARTBEAT  # seconds without a sign of life from another host
@@ -110,8 +109,7 @@ def take(path: Path) -> Claim | None:
         except FileExistsError:
             if not is_stale(path):
                 return None
-            with open(path.parent / LOCK, "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # else the second of two takers would remove the first one's claim
+            with locked(path.parent / LOCK):  # else the second of two takers would remove the first one's claim
                 if is_stale(path):
                     set_aside(path) if path.is_dir() else path.unlink(missing_ok=True)
             continue

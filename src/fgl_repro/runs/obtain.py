@@ -62,22 +62,6 @@ def obtain(
     return record, ending == "done"
 
 
-def tune(config: Config, known: Callable[[], RunSource], compute: Callable[[Config], object]) -> tuning.Candidate:
-    """Compute the tuning candidates of a run that may be missing, and choose; without tuning it is chosen itself.
-
-    A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again.
-    """
-    for candidate in tuning.candidates(config):
-        if _untried(candidate.config, known()):
-            try:
-                compute(candidate.config)
-            except DivergenceError as error:
-                print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
-    chosen = tuning.best_candidate(config, known())
-    assert chosen is not None
-    return chosen
-
-
 def obtain_tuned(config: Config, folders: RunFolders) -> None:
     """Compute in this process what is missing of a run: tuning candidates, then what validation chooses of them.
 
@@ -85,32 +69,58 @@ def obtain_tuned(config: Config, folders: RunFolders) -> None:
         BusyError: It is being computed elsewhere.
         UserError: It failed.
     """
-    _Computing(folders).tuned(config)
+    _here_of(folders).tuned(config)
 
 
-class _Computing:
-    """Runs that are computed in this process, each once, however often it is asked for or forced."""
+class Computing:
+    """Runs that are computed in this process, each once, however often it is asked for or forced.
 
-    def __init__(self, folders: RunFolders) -> None:
-        self.folders = folders
+    Args:
+        known: Where runs that are done answer.
+        compute: Does one that is missing.
+    """
+
+    def __init__(self, known: Callable[[], RunSource], compute: Callable[[Config], object]) -> None:
+        self.known = known
+        self._compute = compute
         self._ended: dict[tuple[str, str], DivergenceError | None] = {}
 
     def __call__(self, config: Config) -> None:
         run = key_of(config), config.runtime.curves
         if run not in self._ended:
-            if not is_missing(config, self.folders.done):
+            if not is_missing(config, self.known()):
                 return
             try:
-                obtain(config, self.folders.store, live=False)
+                self._compute(config)
                 self._ended[run] = None
             except DivergenceError as error:
                 self._ended[run] = error
         if (lost := self._ended[run]) is not None:
             raise lost
 
+    def chosen(self, config: Config) -> tuning.Candidate:
+        """Compute the tuning candidates of a run that may be missing, and choose; without tuning it is chosen itself.
+
+        A candidate that diverges has lost, and others go on. One that is known to diverge is not tried again.
+        """
+        for candidate in tuning.candidates(config):
+            if _untried(candidate.config, self.known()):
+                try:
+                    self(candidate.config)
+                except DivergenceError as error:
+                    print(f"candidate {candidate} has lost: {sentence(error)}", file=sys.stderr)
+        chosen = tuning.best_candidate(config, self.known())
+        assert chosen is not None
+        return chosen
+
     def tuned(self, config: Config) -> None:
         """Compute the candidates of a run, then what is chosen of them."""
-        self(tune(config, lambda: self.folders.done, self).config)
+        self(self.chosen(config).config)
+
+
+def _here_of(folders: RunFolders) -> Computing:
+    """Compute what counts as done in ``folders``, and record it there."""
+    return Computing(lambda: folders.done, lambda config: obtain(config, folders.store, live=False))
 
 
 def obtain_all(configs: Collection[Config], jobs: int, folders: RunFolders) -> list[tuple[str, str]]:
@@ -152,7 +162,7 @@ def _in_processes(configs: Collection[Config], jobs: int, folders: RunFolders) -
 
 def _here(configs: Collection[Config], folders: RunFolders) -> list[tuple[str, str]]:
     """Do runs one by one in this process."""
-    compute, failed = _Computing(folders), list[tuple[str, str]]()
+    compute, failed = _here_of(folders), list[tuple[str, str]]()
 
     def do(config: Config) -> None:
         try:

@@ -3,7 +3,7 @@
 A record is the only thing tables know. The file ``<key[:16]>.json`` is written under a temporary name and renamed, so
 that a reader sees a whole record or none; ``<key[:16]>.failed.json`` says why a run did not finish and is never taken
 for a result; ``<key[:16]>.curves.csv`` holds one line a round. What is read is validated: readers refuse a damaged
-file, runs set it aside (``.corrupt``) and are done again.
+file, runs set it aside (``.corrupt``); where it was the record, they are done again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PREFIX = 16  # hex digits of the key in a file name
 RECORD = re.compile(rf"[0-9a-f]{{{PREFIX}}}")
 """What a record's file is called, without its ending."""
 MEND = "move it away (or let 'fgl-table run' set it aside) and run again"
+REMAKE = "the run's result stands without them, and runtime.force=true makes both again"
 
 Kind = TypeVar("Kind", bound=Note)
 CurveValues = Mapping[str, Sequence[float | int | None]]
@@ -87,7 +88,7 @@ def read_curves(path: Path) -> dict[str, list[float | None]]:
         if found["round"] != list(range(len(rows))) or len(found) < len(names):
             raise ValueError("round")
     except (IsADirectoryError, ValueError, KeyError, csv.Error):
-        raise UserError(f"the curves {path} are damaged: {MEND}.") from None
+        raise UserError(f"the curves {path} are damaged: {REMAKE}.") from None
     return found
 
 
@@ -120,18 +121,22 @@ class RecordStore:
         return None
 
     def recover(self, key: str) -> Record | None:
-        """Do as ``load``, but rename what is damaged to ``.corrupt`` with a warning, so that the run is repeated."""
+        """Do as ``load``, but rename what is damaged to ``.corrupt`` with a warning.
+
+        A run whose record was damaged is repeated; one whose curves were is not.
+        """
         found = None
         try:
             found = self.load(key)
         except OtherVersionError:
             raise
         except UserError as error:
-            _warned(error, self.path(key))
+            why = str(error).removesuffix(f": {MEND}.")
+            _set_aside(self.path(key), why, "the run counts as not done")
         try:
             self.curves(key)
         except UserError as error:
-            _warned(error, self.beside(key, "curves.csv"))
+            _set_aside(self.beside(key, "curves.csv"), str(error).removesuffix(f": {REMAKE}."), REMAKE)
         return found
 
     def load_failed(self, key: str) -> Note | None:
@@ -276,9 +281,8 @@ def _curves_text(curves: CurveValues) -> str:
     return out.getvalue()
 
 
-def _warned(error: UserError, path: Path) -> None:
-    why = str(error).removesuffix(f": {MEND}.")
-    print(f"warning: {why}. It is now {set_aside(path).name}, and the run counts as not done.", file=sys.stderr)
+def _set_aside(path: Path, why: str, then: str) -> None:
+    print(f"warning: {why}. Now called {set_aside(path).name}; {then}.", file=sys.stderr)
 
 
 class Archive:

@@ -80,8 +80,8 @@ class CoBoostServer(DenseServer):
 
     def student_optimiser(self, epoch: int) -> Optimiser:
         """Let the step fade like a cosine over the epochs."""
-        self.students.lr = self.method.lr_student * (1 + math.cos(math.pi * epoch / self.method.epochs)) / 2
-        return self.students
+        self.student_descent.lr = self.method.lr_student * (1 + math.cos(math.pi * epoch / self.method.epochs)) / 2
+        return self.student_descent
 
     def facts(self) -> dict[str, Any]:
         """Return the teachers' weights after the last epoch."""

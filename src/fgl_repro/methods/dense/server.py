@@ -48,9 +48,13 @@ class DenseServer(DistillingServer):
         self.weights = torch.ones(self.count, device=self.device)
         lr, decay = self.method.lr_student, self.method.weight_decay
         sgd = self.method.optimiser == "sgd"
-        self.students = StackedSGD(self.student, lr, decay, MOMENTUM) if sgd else StackedAdam(self.student, lr, decay)
+        self.student_descent = (
+            StackedSGD(self.student, lr, decay, MOMENTUM) if sgd else StackedAdam(self.student, lr, decay)
+        )
 
     def distil(self, teachers: Params, start: Params) -> Params:
+        if self.method.renewed and self.pool:
+            self.generator = self.new_generator()
         self.begin()
         return super().distil(teachers, self.fresh if self.method.student == "random" else start)
 
@@ -109,7 +113,7 @@ class DenseServer(DistillingServer):
         return softened_divergence(teacher, self.student_logits(graph), self.method.temperature).mean(1)
 
     def student_optimiser(self, epoch: int) -> Optimiser:
-        return self.students
+        return self.student_descent
 
 
 def softened_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:

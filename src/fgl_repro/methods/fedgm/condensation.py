@@ -116,7 +116,7 @@ class ClientCondensation:
         }
         self.classes = torch.from_numpy(np.flatnonzero(self.counts)).to(device)
         self.weight = torch.from_numpy(self.counts[self.counts > 0] / max(self.counts.max(), 1)).float().to(device)
-        self.steps = StackedAdam(self.features, method.lr_features), StackedAdam(self.net, method.lr_links)
+        self.optimisers = StackedAdam(self.features, method.lr_features), StackedAdam(self.net, method.lr_links)
         self.least = torch.full((), torch.inf, device=device)
         self.best = copied({**self.features, **self.net})
 
@@ -136,7 +136,7 @@ class ClientCondensation:
             with torch.no_grad():
                 target = by_class(weights, self.real, self.classes)
             of_links = number % CYCLE < LINKS
-            optimiser, features, net = self.steps[of_links], self.features["X"][0], self.net
+            optimiser, features, net = self.optimisers[of_links], self.features["X"][0], self.net
             if not of_links:  # no gradient is worked out that no step takes
                 net = {name: value.detach() for name, value in net.items()}
             small = Small(features, self.around(net, features), self.labels)

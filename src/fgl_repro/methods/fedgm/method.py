@@ -45,14 +45,15 @@ from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.fl.messages import Gradients, Message, Weights
 from fgl_repro.fl.phase import Phase, Turn
 from fgl_repro.methods.phased import Phased
+from fgl_repro.nn.adjacency import gcn_norm
 
 if TYPE_CHECKING:
     from fgl_repro.fl.clients import Clients
     from fgl_repro.methods.fedgm.gradients import Data
-    from fgl_repro.nn import ops, view
+    from fgl_repro.nn import ops
     from fgl_repro.nn.models.model import Params
 else:
-    ops, view = lazy("fgl_repro.nn.ops"), lazy("fgl_repro.nn.view")
+    ops = lazy("fgl_repro.nn.ops")
 
 condensation, gradients, server = (
     lazy(f"fgl_repro.methods.fedgm.{name}") for name in ("condensation", "gradients", "server")
@@ -119,7 +120,7 @@ class FedGM(Phased[State]):
 
     def state(self, clients: Clients) -> State:
         graph = clients.world.graph
-        norm = view.gcn_norm(graph.adjacency)
+        norm = gcn_norm(graph.adjacency)
         propagated = (norm @ graph.base.features[graph.node]).tocsr()
         own = clients.world.train_of
         return State([condensation.real(graph, norm, propagated, rows, clients.device) for rows in own])

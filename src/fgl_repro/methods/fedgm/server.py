@@ -49,7 +49,7 @@ class CondensedGraphServer:
         self.features = {"X": torch.cat([each.features for each in graphs]).unsqueeze(0).clone().requires_grad_()}
         self.graphs, self.around = graphs, BlockOp.of([each.around for each in graphs])
         self.labels = torch.cat([each.labels for each in graphs])
-        self.steps = StackedAdam(self.features, method.lr_features)
+        self.optimiser = StackedAdam(self.features, method.lr_features)
         self.rng = torch_rng("server", clients.seed)
         self.dropout = torch_rng("server-dropout", clients.seed, str(counts.device))
         self.probe = self.random_weights()
@@ -92,7 +92,7 @@ class CondensedGraphServer:
                 target,
                 total / total.max().clamp_min(1),
             )
-            self.steps.step(list(torch.autograd.grad(loss, self.steps.params)))
+            self.optimiser.step(list(torch.autograd.grad(loss, self.optimiser.params)))
         self.probe = self.random_weights()
 
     def trained(self) -> Params:

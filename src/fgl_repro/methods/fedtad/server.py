@@ -34,7 +34,7 @@ class FedTADServer(DistillingServer):
         count = F.one_hot(self.labels, reliability.shape[1]).sum(0)
         self.weight = (reliability / count)[:, self.labels]  # of what client k says of node i, [K, n]
         self.optimiser = StackedAdam(self.generator, method.lr_generator, method.weight_decay)
-        self.students = StackedAdam(self.student, method.lr_student, method.weight_decay)
+        self.student_descent = StackedAdam(self.student, method.lr_student, method.weight_decay)
 
     def train_generator(self, epoch: int) -> PseudoGraph:
         noise = self.noise()
@@ -64,7 +64,7 @@ class FedTADServer(DistillingServer):
         return self.apart(self.student_logits(lesson.graph), lesson.teacher_logits)
 
     def student_optimiser(self, epoch: int) -> Optimiser:
-        return self.students
+        return self.student_descent
 
 
 def alikeness(noise: Tensor, features: Tensor) -> Tensor:

@@ -17,10 +17,11 @@ from fgl_repro.fl.phase import Turn
 from fgl_repro.fl.steps import Step, descend
 from fgl_repro.methods.generated.graphs import WIDTHS, network
 from fgl_repro.methods.ghost.transport import conditional, proximal, squared_distances
+from fgl_repro.nn.adjacency import with_loops
 from fgl_repro.nn.models.model import Params
 from fgl_repro.nn.ops import broadcast, dropout, linear
 from fgl_repro.nn.sparse import SparseOp, csr_tensor, product
-from fgl_repro.nn.view import Linear, Padded, thin, with_loops
+from fgl_repro.nn.view import Linear, Padded, thin
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph

@@ -55,12 +55,12 @@ class SurrogateTraining:
         }
         self.links_of = LINKINGS[method.linking]
         trained = (self.features, method.lr_features), (self.net, method.lr_links)
-        self.steps = [StackedAdam(part, rate) for part, rate in trained if part]
+        self.optimisers = [StackedAdam(part, rate) for part, rate in trained if part]
 
     def iterate(self, number: int) -> Tensor:
         """Run one iteration, a step of the link predictor or of the features; return the loss before it."""
         of_links = bool(self.net) and number % CYCLE < LINKS
-        optimiser, net, features = self.steps[of_links], self.net, self.features["X"]
+        optimiser, net, features = self.optimisers[of_links], self.net, self.features["X"]
         if of_links:  # no gradient is worked out that no step takes
             features = features.detach()
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgl_repro.nn.view import plain_norm
+from fgl_repro.nn.adjacency import plain_norm
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph, World

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from fgl_repro.nn.view import gcn_norm
+from fgl_repro.nn.adjacency import gcn_norm
 
 if TYPE_CHECKING:
     from fgl_repro.federation.world import UnionGraph

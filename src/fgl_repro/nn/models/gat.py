@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
+from fgl_repro.nn.adjacency import weighted, with_loops
 from fgl_repro.nn.attention import SparsePattern
 from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import glorot
-from fgl_repro.nn.view import weighted, with_loops
 
 if TYPE_CHECKING:
     import numpy as np

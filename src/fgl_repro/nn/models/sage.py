@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fgl_repro.nn import view as views_of
+from fgl_repro.nn.adjacency import gcn_norm, weighted
 from fgl_repro.nn.models.model import Layered
 from fgl_repro.nn.ops import fan_in, glorot, linear
 from fgl_repro.nn.sparse import SparseOp
@@ -226,8 +227,8 @@ class SageSource:
         self.degree = graph.degree.astype(np.float32)
         scale = sp.diags_array(1 / np.maximum(self.degree, 1), dtype=np.float32)
         self.mean = sp.csr_matrix(scale @ (graph.adjacency != 0).astype(np.float32))
-        if views_of.weighted(graph.adjacency):
-            self.mean = views_of.gcn_norm(graph.adjacency)
+        if weighted(graph.adjacency):
+            self.mean = gcn_norm(graph.adjacency)
         own = graph.base.features[graph.node]
         self.both: Tensor | sp.csr_matrix
         self.both = sp.csr_matrix(sp.hstack([self.mean @ own, own], format="csr", dtype=np.float32))

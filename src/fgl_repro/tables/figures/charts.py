@@ -157,7 +157,7 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
     FigureCanvasAgg(figure)
     draw(figure)
     width = int(11 * figure.get_figwidth())
-    figure.suptitle("\n".join(filled(line, width) for line in title.splitlines()), fontsize=10.5)
+    figure.suptitle("\n".join(wrapped(line, width) for line in title.splitlines()), fontsize=10.5)
     metadata: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     files = [folder / f"{stem}.{kind}" for kind in kinds]
     for kind, path in zip(kinds, files, strict=True):
@@ -168,7 +168,7 @@ def save(draw: Callable[[Figure], None], title: str, folder: Path, stem: str, ki
     return files
 
 
-def filled(text: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     """Break text into as few lines as ``width`` characters allow, of about one length: no word alone in the last."""
     tried = [fill(text, narrower, break_long_words=False) for narrower in range(1, width + 1)]
     return next(each for each in tried if each.count("\n") == tried[-1].count("\n"))

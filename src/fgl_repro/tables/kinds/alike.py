@@ -57,7 +57,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     heads = ["column", "method", "class", "mean of pairs", "least alike", "clients"]
     parts = [grid_text(heads, body, numbers_from=3), *known]
     if bare:
-        parts.append(f"{bare} runs do not tell of embeddings: `fgl-table run {spec.name} --fresh` does them again.")
+        parts.append(f"{bare} runs do not tell of embeddings: `{common.run_command(spec)} --fresh` does them again.")
     done = common.count_done(rows, seeds)
     return Content(rows, "\n\n".join(parts), done, len(rows), draw=lambda figure: draw(figure, found))
 
@@ -70,7 +70,9 @@ def by_pair(squares: Sequence[Sequence[Sequence[float | None]]]) -> SimilarityBy
 
 
 def _summary(pairs: SimilarityByPair, seeds: int) -> list[object]:
-    """Tell the mean over pairs, the lowest, and whose that is."""
+    """Tell the mean over pairs, the lowest, and whose that is; blanks where no two clients have graphs of the class."""
+    if not pairs:
+        return [stat_text(None, 3, seeds), stat_text(None, 3, seeds), ""]
     least = min(pairs, key=lambda pair: pairs[pair].mean)
     mean = Stat(float(np.mean([value.mean for value in pairs.values()])), None, pairs[least].n)
     return [stat_text(mean, 3, seeds), stat_text(pairs[least], 3, seeds), "{} and {}".format(*least)]

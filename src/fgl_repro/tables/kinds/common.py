@@ -12,7 +12,7 @@ from fgl_repro.config import Config, build, conf_dir, digest
 from fgl_repro.config.yamls import searched
 from fgl_repro.core.errors import UserError
 from fgl_repro.data.dataset import Dataset
-from fgl_repro.data.download import DataUnavailableError
+from fgl_repro.data.download import DataUnavailableError, data_root
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.metrics import METRICS, Metric
@@ -99,6 +99,12 @@ UNASKED, UNPUBLISHED, UNTRACED = "unasked", "unpublished", "untraced"
 """Why a run lacks a curve: it was not asked to keep it; every run keeps it, but it was not published; none has it."""
 
 
+def run_command(spec: TableSpec) -> str:
+    """Write the command that runs a table, with the folder in which that of one's own is found."""
+    folders = [f" --config-dir {shlex.quote(str(folder))}" for folder in searched if spec.path.is_relative_to(folder)]
+    return f"fgl-table run {spec.name}{''.join(folders)}"
+
+
 def without_curves(spec: TableSpec, bare: Sequence[str]) -> list[str]:
     """Say what to do about runs without the curves which a table is read from; nothing where all have them.
 
@@ -106,8 +112,7 @@ def without_curves(spec: TableSpec, bare: Sequence[str]) -> list[str]:
         bare: One of the three words for each such run.
     """
     yaml = spec.path.relative_to(conf_dir().parent) if spec.is_ours else spec.path
-    folders = [f" --config-dir {shlex.quote(str(folder))}" for folder in searched if spec.path.is_relative_to(folder)]
-    run = f"fgl-table run {spec.name}{''.join(folders)}"
+    run = run_command(spec)
     again = f"`{run}` does them again with"
     if spec.curves != "all":
         again = f"write `curves: all` in {yaml}, and {again}"
@@ -169,7 +174,7 @@ def example(spec: TableSpec, dataset: str, clients: int, protocol: str) -> Confi
     return build({}, **named, model=spec.model, clients=clients, method="local")
 
 
-_WORLDS: dict[str, World | None] = {}
+_WORLDS: dict[str, World] = {}
 """Worlds that were built, by what they are built from."""
 
 
@@ -178,7 +183,9 @@ def world_of(config: Config) -> World | None:
     key = digest(_division(config) | {"dataset": config.dataset.identity(), "cache": config.paths.cache})
     if key not in _WORLDS:
         graph = graph_for(config)
-        _WORLDS[key] = None if graph is None else config.setting.build(graph, config.partitioner, config.split)
+        if graph is None:
+            return None
+        _WORLDS[key] = config.setting.build(graph, config.partitioner, config.split)
     return _WORLDS[key]
 
 
@@ -206,13 +213,13 @@ def graph_for(config: Config) -> Graph | None:
     return graph_of(config.dataset, config.paths.cache)
 
 
-_GRAPHS: dict[tuple[str, str], Graph | None] = {}
-"""Graphs that were loaded, by the identity of the data set and the cache folder."""
+_GRAPHS: dict[tuple[str, str, Path | None], Graph | None] = {}
+"""Graphs that were loaded, by the identity of the data set and the folders where its files are looked for."""
 
 
 def graph_of(dataset: Dataset, cache: str) -> Graph | None:
     """Load a data set's graph as it is configured, or None where no source has it: its numbers are then left blank."""
-    key = digest(dataset.identity()), cache
+    key = digest(dataset.identity()), cache, data_root()
     if key not in _GRAPHS:
         try:
             _GRAPHS[key] = dataset.load(Path(cache))

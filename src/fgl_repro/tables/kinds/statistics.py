@@ -60,7 +60,4 @@ def largest_component(spec: TableSpec, dataset: str, protocol: str) -> dict[str,
     """Load and count the graph that runs use; empty where it cannot be had."""
     config = common.example(spec, dataset, spec.clients[0], protocol)
     graph = common.graph_of(replace(config.dataset, component="largest"), config.paths.cache)
-    if graph is None:
-        return {}
-    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges}
-    return sizes | {"features": graph.num_features, "classes": graph.num_classes}
+    return {} if graph is None else graph.sizes

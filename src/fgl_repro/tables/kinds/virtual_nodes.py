@@ -58,9 +58,8 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         bare += len(told) - len(found[cell])
     parts = [made.body]
     if bare:
-        parts.append(
-            f"{bare} runs do not tell of every two virtual nodes: `fgl-table run {spec.name}` does them again."
-        )
+        again = common.run_command(spec)
+        parts.append(f"{bare} runs do not tell of every two virtual nodes: `{again}` does them again.")
     if not any(found.values()):
         return replace(made, body="\n\n".join(parts))
     rows = [

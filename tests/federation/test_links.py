@@ -99,3 +99,14 @@ def test_shares_that_leave_nothing_are_refused(shares: tuple[float, float]) -> N
     overrides = {"setting.validation": shares[0], "setting.test": shares[1]}
     with pytest.raises(UserError, match="above 0 and leave links to train on"):
         build_config(overrides, setting="links")
+
+
+@settings(max_examples=20)
+@given(graphs, st.integers(0, 100))
+def test_pairs_without_a_link_are_as_many_and_others_for_tests(graph: Graph, seed: int) -> None:
+    parts = held(graph, seed, validation=0.1, test=0.3).links
+    assert parts is not None
+    for pairs in (parts.validation, parts.test):
+        assert (~pairs.linked).sum() == pairs.linked.sum()
+    without = [codes(pairs.nodes[:, ~pairs.linked]) for pairs in (parts.validation, parts.test)]
+    assert not set.intersection(*without)

@@ -101,3 +101,9 @@ def test_who_draws_is_in_the_key_and_in_the_world(toy_graph: Graph) -> None:
     assert (said.split_source, said.split_seed) == ("fedpub", 1234)
     with pytest.raises(UserError, match="choose stream, fedpub, opfgl, openfgl or partitioner"):
         configs.build({"protocol.split_source": "torch"})
+
+
+def test_a_share_that_no_float_holds_is_rounded_down_from_what_is_meant() -> None:
+    """0.7 * 90 is 62.99..., and 63 are meant."""
+    roles = Split((0.7, 0.2, 0.1), 0, "opfgl").roles_by_class(np.zeros(90, np.int64), [np.arange(90)])
+    assert np.bincount(roles).tolist() == [63, 18, 9]

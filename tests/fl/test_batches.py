@@ -10,6 +10,9 @@ from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
 from fgl_repro.fl.batches import Batches
+from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
 from support.worlds import world_of
 
 
@@ -60,3 +63,12 @@ def test_as_many_steps_at_every_client(toy_graph: Graph) -> None:
         assert len(np.unique(each[k])) == len(each[k]) == 12
     whole, twice = (next(Batches(world, 4, 0, steps=steps).epoch()) for steps in (0, 2 * int(held[1] // 4)))
     assert np.array_equal(*(b.rows[world.graph.owner[b.rows] == 1] for b in (whole, twice)))
+
+
+def test_clients_that_stand_by_take_no_step(toy_graph: Graph) -> None:
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    clients = make_clients(world, make_config("local", "paper", **{"protocol.batch": 4}))
+    steps = list(clients.steps(1, going=np.array([True, False, True])))
+    assert len(steps) > 2
+    assert not any(step.active[1] for step in steps if step.active is not None)
+    assert all(step.active is not None for step in steps)

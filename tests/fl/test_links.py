@@ -152,3 +152,11 @@ def test_a_run_ends_with_the_links(toy_graph: Graph) -> None:
     found = train(config.method, make_clients(world, config))
     assert list(found.phases) == ["link_tuning"]
     assert found.measured == {"links": tuned(world)[1]}
+
+
+def test_what_is_tested_are_the_pairs_for_tests(toy_graph: Graph) -> None:
+    world = world_of(toy_graph)
+    assert world.links is not None
+    stage, found = tuned(world)
+    assert found.clients == stage.areas(stage.best, world.links.test).tolist()
+    assert found.clients != stage.areas(stage.best, world.links.validation).tolist()

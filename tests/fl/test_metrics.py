@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +14,15 @@ from fgl_repro.core.errors import UserError
 from fgl_repro.core.registry import option
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.split import Split
-from fgl_repro.federation.world import Probe, UnionGraph, World
+from fgl_repro.federation.world import Average, Probe, UnionGraph, World
 from fgl_repro.fl import metrics
 from fgl_repro.runs.execute import federate
 from support import worlds
+from support.isolation import make_clients
 from support.runs import config_of_graphs, make_config
+
+if TYPE_CHECKING:
+    from fgl_repro.nn.view import View
 
 CPU = torch.device("cpu")
 
@@ -151,3 +158,22 @@ def test_numbers_are_not_taken_for_one_another_as_classes_are() -> None:
     parts, split = option("partitioner", "environment")(3, 15), Split((4 / 6, 1 / 6, 1 / 6), 0, "partitioner")
     with pytest.raises(UserError, match="by_class=true is for classes, and of graphs numbers are predicted: set it"):
         option("setting", "plain")(by_class=True).build(worlds.graph_set(numbers=True), parts, split)
+
+
+@pytest.mark.parametrize("average", ["pooled", "clients", "nodes"])
+def test_predictions_that_are_no_numbers_are_no_class(average: Average, toy_graph: Graph) -> None:
+    """Else weights that diverged in the last round would be told as chance."""
+    clients = make_clients(worlds.build("plain", toy_graph, "metis", 3), make_config("local", "paper"))
+    view = clients.validation
+    logits = torch.zeros(*view.mask.shape, toy_graph.num_classes)
+    assert metrics.accuracy(logits, view, average, clients.nodes).isfinite()
+    logits[1, 0, 2] = torch.nan
+    assert metrics.accuracy(logits, view, average, clients.nodes).isnan()
+
+
+def test_padding_is_no_error() -> None:
+    numbers, mask = torch.tensor([[1.0, 2.0], [5.0, 0.0]]), torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    view = cast("View", SimpleNamespace(numbers=numbers, mask=mask, counts=mask.sum(1)))
+    said = torch.tensor([[[1.5], [2.0]], [[4.0], [9.0]]])
+    assert metrics.hits(said, view).tolist() == [-0.5, -1.0]
+    assert float(metrics.accuracy(said, view, "pooled", torch.ones(2))) == pytest.approx(-0.5)

@@ -184,3 +184,20 @@ def test_crosswise_one_clients_weights_answer_for_all(world: World) -> None:
     for name, value in cross.last.items():
         assert torch.equal(value, kept["crosswise"][-1][name])
         assert torch.equal(cross.best[name], kept["crosswise"][cross.best_round][name])
+
+
+@pytest.mark.parametrize(("judged", "fine_tuning", "means"), [("own", 0, 2), ("own", 1, 3), ("server", 0, 3)])
+def test_the_server_mixes_for_those_who_take_it(
+    world: World, judged: str, fine_tuning: int, means: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, aggregate = list[int](), FedAvg.aggregate
+
+    def counted(self: FedAvg, *given: Any) -> Message:
+        made.append(0)
+        return aggregate(self, *given)
+
+    monkeypatch.setattr(FedAvg, "aggregate", counted)
+    rules = {"protocol.rounds": 3, "protocol.judged": judged, "protocol.fine_tuning": fine_tuning}
+    config = make_config("fedavg", "release", **rules)
+    train(config.method, make_clients(world, config))
+    assert len(made) == means

@@ -88,6 +88,8 @@ def test_some_clients_are_a_federation_of_their_own(toy_graph: Graph) -> None:
 
 
 def test_what_shares_draws_or_graphs_stays_together(toy_graph: Graph) -> None:
+    in_batches = make_config("local", "paper", **{"model.dropout": 0.0, "protocol.batch": 4})
+    assert not make_clients(worlds.build("plain", toy_graph, "metis", 3), in_batches).separable
     world = worlds.build("plain", toy_graph, "metis", 3)
     assert make_clients(world, make_config("local", "paper", **{"model.dropout": 0.0})).separable
     assert not make_clients(world, make_config("local", "paper", **{"model.dropout": 0.5})).separable
@@ -199,3 +201,10 @@ def test_rates_and_counts_out_of_range_are_refused() -> None:
     for name, value in (("patience", 0), ("check_every", 0), ("fine_tuning", -1)):
         with pytest.raises(UserError, match=name):
             make_config("local", "paper", **{f"protocol.{name}": value})
+
+
+def test_fine_tuning_has_no_weight_decay(toy_graph: Graph) -> None:
+    world = worlds.build("plain", toy_graph, "metis", 3)
+    clients = make_clients(world, make_config("local", "paper", **{"protocol.weight_decay": 0.1}))
+    (optimiser,) = FineTuning(clients, objective, 0.05).optimisers
+    assert optimiser.weight_decay == 0

@@ -70,7 +70,7 @@ def by_hand(method: FedGTA, world: World, said: Tensor, k: int) -> tuple[Tensor,
 
 @pytest.mark.parametrize(("variant", "central"), [("release", True), ("release", False), ("paper", True)])
 def test_uploads_are_those_of_a_plain_rewrite(world: World, variant: str, central: bool) -> None:
-    method, clients, state = trained(world, variant, moments=3, central=central)
+    method, clients, state = trained(world, variant, moments=3, central=central, keep=0.8)
     said = predicted(clients, state)
     with torch.no_grad():
         sent = method.upload(clients, state)
@@ -82,7 +82,7 @@ def test_uploads_are_those_of_a_plain_rewrite(world: World, variant: str, centra
 
 def test_the_port_spreads_predictions_as_pyg_does(world: World) -> None:
     """Its moments are those of the last step, and a node's degree counts twice."""
-    method, clients, state = trained(world, "openfgl", moments=3)
+    method, clients, state = trained(world, "openfgl", moments=3, keep=0.8)
     said = predicted(clients, state)
     edges, _ = from_scipy_sparse_matrix(world.graph.adjacency)
     theirs = LabelPropagation(method.steps, method.keep)(said, edges, state.trains)

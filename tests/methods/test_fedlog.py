@@ -212,8 +212,10 @@ def test_gamma_of_a_class_that_is_always_recognised(real_graph: Callable[..., Gr
 # --- a round ----------------------------------------------------------------------------------------------------------
 
 
-def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
+@pytest.mark.parametrize("partitioner", ["metis", "random"])
+def test_server_weighs_each_class_by_who_has_it(partitioner: str, toy_graph: Graph) -> None:
     """Equation 4 without shuffling; a class nobody has is averaged plainly; weights are averaged plainly."""
+    world = worlds.build("closed_set", toy_graph, partitioner, 3, hops=2)
     training = make_training(world, variant="paper")
     method, clients = training.method, training.clients
     upload = Knowledge(
@@ -225,6 +227,9 @@ def test_server_weighs_each_class_by_who_has_it(world: World) -> None:
     graph = world.graph
     counts = np.stack([np.bincount(graph.labels[graph.owner == k], minlength=4) for k in range(3)])
     r = counts / counts.sum(1, keepdims=True)
+    if partitioner == "random":
+        assert (counts > 0).sum(0).max() > 1, "classes have several holders"
+        assert len(set(clients.samples.tolist())) > 1, "and clients are unlike"
     for c in range(4):
         w = r[:, c] / r[:, c].sum() if r[:, c].sum() else np.full(3, 1 / 3)
         for i in range(2):

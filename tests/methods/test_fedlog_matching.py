@@ -11,6 +11,7 @@ from torch.func import grad
 from fgl_repro.data.graph import Graph
 from fgl_repro.methods.fedlog.prompts import (
     DotProducts,
+    Pretraining,
     Surroundings,
     feature_loss,
     generate,
@@ -22,6 +23,8 @@ from fgl_repro.methods.fedlog.prompts import (
 from fgl_repro.nn.models.sage import SAGE
 from fgl_repro.nn.view import Views
 from support import worlds
+from support.isolation import make_clients
+from support.runs import make_config
 
 CPU = torch.device("cpu")
 TENSORS = ("W1n", "W1r", "b1", "W2n", "W2r", "b2")
@@ -113,3 +116,11 @@ def test_prompts_go_through_their_class() -> None:
             rows = slice(c * 2, (c + 1) * 2)
             own = {name: value[c : c + 1] for name, value in params.items()}
             torch.testing.assert_close(ours[k, rows], generate(own, x[k : k + 1, rows])[0])
+
+
+def test_nodes_of_a_client_weigh_alike_whatever_others_have(toy_graph: Graph) -> None:
+    world = worlds.build("closed_set", toy_graph, "random", 3, hops=2)
+    sizes = np.bincount(world.graph.owner[world.train])
+    assert len(set(sizes.tolist())) == 3
+    weight = Pretraining(make_clients(world, make_config("fedlog", "paper")), 0.01, 1).weight
+    assert weight.tolist() == pytest.approx(np.repeat(1 / sizes, sizes).tolist())

@@ -151,6 +151,7 @@ def test_own_features_as_input_are_the_mean_embedding_of_the_own_graph(world: Wo
     assert isinstance(method, FedPub)
     state, _ = prepare(method, clients, ledger)
     assert set(ledger.as_dict()) == {"rounds"}, "nothing is sent before"
+    method.fit(clients, state, 0, 3)  # else padding, whose biases are 0, would add nothing
     with torch.no_grad():
         found = method.embedding(clients, state)
         view = clients.model.view(clients.views, world.graph, rows)
@@ -299,3 +300,12 @@ def test_a_shared_node_has_one_role_everywhere(shared: World) -> None:
     assert not train & validation
     assert not test & validation
     assert len(nodes) > len(set(nodes)), "clients do share nodes"
+
+
+def test_the_random_graph_comes_down_once_with_edges_of_two_numbers(world: World) -> None:
+    config, ledger = make_config("fedpub", "release"), Ledger()
+    clients, width = make_clients(world, config), world.graph.base.num_features
+    prepare(config.method, clients, ledger)
+    graph = drawn(width, clients.seed)
+    sent = {"features": 4 * graph.num_nodes * width, "edges": 2 * 8 * 2 * graph.num_edges}
+    assert ledger.as_dict()["setup"]["down"] == sent

@@ -93,6 +93,9 @@ def test_losses_are_those_of_a_plain_rewrite(variant: str, world: World) -> None
 def test_proxies_go_up_by_class_and_are_weighed_as_the_variant_says(variant: str, world: World) -> None:
     method, clients, state = started(world, variant)
     counts = clients.class_counts.clone()
+    with torch.no_grad():
+        for value in state.shared.values():  # which are all alike before training
+            value += torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
     sent = method.upload(clients, state)
     assert isinstance(sent, Shared)
     for k in range(3):

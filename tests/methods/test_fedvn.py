@@ -110,7 +110,7 @@ def test_virtual_nodes_are_those_of_a_direct_model(inside: bool) -> None:
 @pytest.mark.parametrize("inside", [True, False], ids=["release", "paper"])
 def test_virtual_nodes_are_normed_over_so_many_graphs_together(inside: bool, molecules: bool) -> None:
     """Predictions of a client's later graphs do not hang on its earlier ones where they are in different batches."""
-    base = worlds.graph_set(8, molecules=molecules)
+    base = replace(worlds.graph_set(8, molecules=molecules), name="motif_basis")
     union = UnionGraph.induced(base, [np.arange(8), np.arange(8, 16)])
     widths = {"fields": (4, 3), "bonds": (5, 6, 2)} if molecules else {}
     net = VirtualGIN(7 if molecules else 5, 3, hidden=4, together=3, virtual=3, inside=inside, **widths)

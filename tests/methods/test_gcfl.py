@@ -34,6 +34,19 @@ def test_minimum_cut_separates_two_groups() -> None:
     assert sorted(map(sorted, halves(near))) == [[0, 1], [2, 3, 4]]
 
 
+def test_a_cut_weighs_cosines_from_0_to_2() -> None:
+    unit = torch.tensor([[1.0, 0.0], [0.95, 0.3], [0.0, 1.0], [-0.3, 0.95]])
+    near = GCFL().likeness([0, 1, 2, 3], unit, State([[0, 1, 2, 3]], torch.zeros(4, 2)))
+    torch.testing.assert_close(near, torch.cosine_similarity(unit[:, None], unit[None], dim=2) + 1)
+
+
+@pytest.mark.parametrize(("ratio", "clusters"), [(0.4, 1), (0.5, 2)])
+def test_a_ratio_of_norms_decides_whether_a_cluster_is_split(ratio: float, clusters: int) -> None:
+    """The mean of five updates of length 1 at right angles has length 0.447."""
+    state = State([list(range(5))], torch.zeros(5, 5))
+    assert len(GCFL(ratio=ratio).divided(list(range(5)), torch.eye(5), state)) == clusters
+
+
 @pytest.mark.parametrize("variant", ["release", "paper"])
 def test_gcfl_splits_clients_that_pull_apart_and_averages_inside_clusters(variant: str, world: World) -> None:
     """Inside a cluster all weigh alike, or by their training nodes (paper)."""

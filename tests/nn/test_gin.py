@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import nn
 from torch_geometric.data import Batch
 
 from fgl_repro.federation.world import UnionGraph
+from fgl_repro.methods.fedstar.networks import TwoChannels
+from fgl_repro.nn.graphs import norm_order
 from fgl_repro.nn.models.gin import GIN
 from fgl_repro.nn.norm import Groups, batch_norm
 from fgl_repro.nn.ops import stack
@@ -96,7 +99,7 @@ def test_batch_norm_is_torchs_on_every_group(relu: bool) -> None:
 
 def test_a_batch_norm_sees_so_many_graphs_together() -> None:
     """Predictions of a client's later graphs do not hang on its earlier ones where they are in different batches."""
-    base = worlds.graph_set(8)
+    base = replace(worlds.graph_set(8), name="motif_basis")
     union = UnionGraph.induced(base, [np.arange(8), np.arange(8, 16)])
     model = GIN(5, 3, hidden=4, together=3)
     params = stack(model.init(torch.Generator().manual_seed(0)), 2)
@@ -105,6 +108,47 @@ def test_a_batch_norm_sees_so_many_graphs_together() -> None:
     torch.testing.assert_close(found[0, 3:6], last[0])
     alone = model(params, model.view(Views(CPU), union, np.array([4, 5])))
     assert not torch.allclose(found[0, 4:6], alone[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "shuffled"), [("graphs", 40, True), ("motif_basis", 40, False), ("motif_basis", 20, True)]
+)
+def test_graphs_that_may_be_sorted_are_shuffled_into_their_batch_norms(name: str, each: int, shuffled: bool) -> None:
+    """Those of one's own may be sorted by class, and two environments of a client lie one after the other."""
+    union = UnionGraph.induced(replace(worlds.graph_set(each), name=name), [np.arange(40), np.arange(40, 60)])
+    rows = np.arange(60)
+    order = norm_order(union, rows, 8)
+    assert np.array_equal(np.sort(order[:40]), rows[:40]), "clients stay apart"
+    assert np.array_equal(order, rows) == (not shuffled)
+    if shuffled:
+        assert all(0 < (batch < 20).sum() < 8 for batch in order[:40].reshape(-1, 8)), "no batch is of one half alone"
+    assert np.array_equal(norm_order(union, rows, 0), rows)
+    assert np.array_equal(norm_order(union, rows[:8], 8), rows[:8]), "one batch needs no order"
+
+
+@pytest.mark.parametrize("molecules", [False, True])
+def test_a_prediction_belongs_to_its_graph_in_whatever_order_batches_are(molecules: bool) -> None:
+    """Where every batch norm is a graph's own, another order changes no prediction."""
+    base = worlds.graph_set(molecules=molecules)
+    kinds = {"fields": base.fields, "bonds": base.bond_fields} if molecules else {}
+    for make in (GIN, TwoChannels):
+        model = make(base.num_features, 3, hidden=4, together=1, **kinds)
+        params = stack(model.init(torch.Generator().manual_seed(0)), 2)
+        found = []
+        for name in ("graphs", "motif_basis"):
+            union = UnionGraph.induced(replace(base, name=name), [np.arange(20), np.arange(20, 40)])
+            view = model.view(Views(CPU), union, np.arange(40))
+            assert np.array_equal(view.rows, np.arange(40)) == (name == "motif_basis")
+            found.append(model(params, view).flatten(0, 1)[view.slots])
+            assert torch.equal(view.labels.flatten()[view.slots], torch.from_numpy(union.labels))
+        torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(7, [3, 4]), (8, [3, 3, 2]), (6, [3, 3]), (1, [1]), (4, [4])])
+def test_no_graph_is_alone_in_a_batch_norm_where_its_client_has_others(count: int, sizes: list[int]) -> None:
+    union = UnionGraph.induced(worlds.graph_set(), [np.arange(count)])
+    view = GIN(5, 3, hidden=4, together=3).view(Views(CPU), union, np.arange(count))
+    assert view.batches.sizes.flatten().tolist() == sizes
 
 
 def test_as_many_parameters_as_the_released_network() -> None:

@@ -300,3 +300,9 @@ def test_rows_are_ranked_by_the_least_error_and_are_percent_of_it_behind(grid: r
     least = found[0].stat.mean
     assert [each.behind for each in found] == pytest.approx([100 * (each.stat.mean / least - 1) for each in found])
     assert found[-1].behind > 30
+
+
+def test_a_difference_of_errors_is_percent_of_the_second(grid: results.Grid) -> None:
+    (panel,), (place,) = grid.spec.panels, grid.spec.places
+    gap = results.row_gap(grid, ["fedvn-release", "fedavg-release"], panel, *place, "best")
+    assert gap == pytest.approx(100 * (0.50 - 0.72) / 0.72)

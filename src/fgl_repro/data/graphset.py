@@ -9,6 +9,7 @@ import numpy as np
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import sparse as sp
+from fgl_repro.data.catalog import NAMES, facts
 from fgl_repro.data.graph import Graph, array_hash
 
 
@@ -91,6 +92,11 @@ class GraphSet(Graph):
     def sizes(self) -> dict[str, int]:
         counts = {"graphs": self.num_nodes, "nodes": self.inner.shape[0], "edges": self.links.nnz // 2}
         return counts | {"features": self.num_features, "classes": self.num_classes}
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether graphs of an environment lie in random order, as in the data sets whose environments are known."""
+        return self.name in NAMES and len(facts(self.name).graphs) > 1
 
     @property
     def num_environments(self) -> int:

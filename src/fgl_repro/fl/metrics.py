@@ -127,18 +127,20 @@ class Measured(Strict):
 def accuracy(logits: Tensor, view: View, average: Average, nodes: Tensor) -> Tensor:
     """Measure the share of the rows of ``view`` predicted right, from logits ``[K, r, C]``, one number; 0 without rows.
 
-    Where numbers are predicted, minus the mean absolute error: more is better here, too.
+    Where numbers are predicted, minus the mean absolute error: more is better here, too. NaN where a logit is.
 
     Args:
         average: ``pooled`` over all rows, or the mean over clients that have rows: the plain one (``clients``), or
             weighted by all the ``nodes`` of each, float ``[K]``.
     """
+    right = hits(logits, view)
+    right = right.masked_fill(logits.isnan().any(), torch.nan)  # of which the largest would be some class
     if average == "pooled":
-        return hits(logits, view).sum() / view.counts.sum().clamp_min(1)
+        return right.sum() / view.counts.sum().clamp_min(1)
     weight = (view.counts > 0).to(view.mask.dtype)
     if average == "nodes":
         weight = weight * nodes
-    return (weight * hits(logits, view) / view.counts.clamp_min(1)).sum() / weight.sum().clamp_min(1)
+    return (weight * right / view.counts.clamp_min(1)).sum() / weight.sum().clamp_min(1)
 
 
 def hits(logits: Tensor, view: View) -> Tensor:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from fgl_repro.core.streams import numpy_rng
 from fgl_repro.data.graph import offsets
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.nn.norm import Groups
@@ -53,6 +54,7 @@ class GraphsView(View):
         outer: Sums over a graph's inner nodes, ``[K * r, n]``.
         inside: Inner nodes of each row, float ``[K, r]``; 1 where padded.
         ptr: Client k has the inner nodes ``ptr[k]:ptr[k + 1]``.
+        rows: Units of the union in the order in which they lie here, int64 ``[R]``; ``slots`` is in ascending order.
         row_ptr: Client k has the graphs ``row_ptr[k]:row_ptr[k + 1]``.
         sizes: Inner nodes of each graph, int64 ``[R]``.
         groups: Inner nodes that share the statistics of a batch norm.
@@ -65,6 +67,7 @@ class GraphsView(View):
     links: SparseOp
     inside: Tensor
     ptr: list[int]
+    rows: np.ndarray
     row_ptr: list[int]
     sizes: np.ndarray
     groups: Groups
@@ -183,15 +186,38 @@ def one_hot(codes: np.ndarray, widths: tuple[int, ...]) -> Tensor:
     return torch.zeros(len(codes), sum(widths)).scatter_(1, torch.from_numpy(columns), 1.0)
 
 
+def norm_order(graph: UnionGraph, rows: np.ndarray, together: int) -> np.ndarray:
+    """Order graphs so that those which share a batch norm are no more alike than their client's are, int64 ``[R]``.
+
+    A data set of one's own may be sorted by class, and a client's environments lie one after the other: batches in that
+    order would be of one class each, whose statistics hide it. Such graphs are laid out in an order drawn once for all.
+    Those of one environment of a released data set lie in random order, and stay in it.
+
+    Args:
+        rows: Their numbers in the union, ascending; with ``together`` as in :func:`of_graphs`.
+    """
+    base, owner, units = graph.base, graph.owner[rows], graph.node[rows]
+    assert isinstance(base, GraphSet), "its nodes are no graphs"
+    if not together or np.bincount(owner).max(initial=0) <= together:
+        return np.arange(len(rows))
+    several = (np.diff(base.environment[units]) != 0) & (np.diff(owner) == 0)
+    if base.shuffled and not several.any():
+        return np.arange(len(rows))
+    drawn = numpy_rng("norm-order", 0).permutation(base.num_nodes)
+    return np.lexsort((drawn[units], owner))
+
+
 def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) -> GraphsView:
     """Build the view of some graphs of a union.
 
     Args:
         rows: Their numbers in the union, ascending.
-        together: Graphs of a client whose nodes share the statistics of a batch norm, in their order; the last such
-            batch may be smaller. 0: all of them.
+        together: Graphs of a client whose nodes share the statistics of a batch norm, in the order of
+            :func:`norm_order`; the last such batch may be smaller, but no single graph. 0: all of them.
     """
     device = views.device
+    order = norm_order(graph, rows, together)
+    rows = rows[order]
     inside = views.once(graph, "inside", lambda: Inside.of(graph, device))
     first = inside.ptr[rows]
     sizes = inside.ptr[rows + 1] - first
@@ -208,6 +234,8 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
     readout = sp.csr_matrix((ones, (slot, np.arange(len(nodes)))), shape=(padded.size, len(nodes)))
     held = np.bincount(owner, minlength=graph.num_clients)
     batch = (np.arange(len(rows)) - np.repeat(offsets(held)[:-1], held)) // (together or len(rows) + 1)
+    if together > 1:  # a graph alone has no spread, and would be predicted without being looked at
+        batch = np.minimum(batch, np.repeat(np.maximum(held - 2, 0) // together, held))
     _, begins = np.unique(np.stack([owner, batch]), axis=1, return_index=True)
     bonds = None
     if inside.bonds is not None:
@@ -219,6 +247,7 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
         of_owner = offsets(np.bincount(owner[row], degree, graph.num_clients))
         bonds = Bonds(codes, of_owner.tolist(), SparseOp.of(pick, device), SparseOp.of(collect, device))
     tensors: dict[str, Any] = dict(padded.tensors(graph, device))
+    tensors["slots"] = tensors["slots"][torch.from_numpy(np.argsort(order)).to(device)]
     return GraphsView(
         dense=None,
         sparse=None,
@@ -228,6 +257,7 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
         links=SparseOp(adjacency, adjacency, ones=True),
         inside=torch.from_numpy(np.maximum(padded.scatter(sizes), 1).astype(np.float32)).to(device),
         ptr=offsets(np.bincount(owner, sizes, graph.num_clients)).tolist(),
+        rows=rows,
         row_ptr=offsets(held).tolist(),
         sizes=sizes,
         groups=Groups.of(np.add.reduceat(sizes, begins), owner[begins], device),

@@ -85,7 +85,7 @@ class TwoChannels(GIN):
         plain = super().view(views, graph, rows)
         inside = views.once(graph, "inside", lambda: Inside.of(graph, views.device))
         places = views.once(graph, "places", lambda: encoding(inside, self.encoding).to(views.device))
-        nodes = spans(inside.ptr[rows], plain.sizes)
+        nodes = spans(inside.ptr[plain.rows], plain.sizes)
         scale = (inside.start[nodes + 1] - inside.start[nodes] + 1.0) ** -0.5
         return PlacedView(
             **{f.name: getattr(plain, f.name) for f in fields(plain)},

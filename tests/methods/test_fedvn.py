@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.nn import GINConv
+from torch_geometric.nn import GINConv, GINEConv
 
 from fgl_repro.data.graphset import GraphSet
 from fgl_repro.federation.world import UnionGraph, World
@@ -31,7 +32,14 @@ CPU = torch.device("cpu")
 Tensors = dict[str, torch.Tensor]
 
 
-def convolved(w: Tensors, layer: int, h: torch.Tensor, edges: torch.Tensor, kind: str = "") -> torch.Tensor:
+class Links(NamedTuple):
+    """Links of PyG, and their categories as ones in blocks of columns, of molecules."""
+
+    index: torch.Tensor
+    bonds: torch.Tensor | None
+
+
+def convolved(w: Tensors, layer: int, h: torch.Tensor, links: Links, kind: str = "") -> torch.Tensor:
     """A layer of PyG and the batch norm that follows it."""
 
     def norm(values: torch.Tensor, name: str) -> torch.Tensor:
@@ -42,27 +50,30 @@ def convolved(w: Tensors, layer: int, h: torch.Tensor, edges: torch.Tensor, kind
             h = norm(h @ w[f"{kind}inner_W{layer}"] + w[f"{kind}inner_b{layer}"], f"{kind}inner_")
             return torch.relu(h) @ w[f"{kind}W{layer}"] + w[f"{kind}b{layer}"]
 
-    return norm(GINConv(Mlp())(h, edges), kind)
+    if links.bonds is None:
+        return norm(GINConv(Mlp())(h, links.index), kind)
+    return norm(GINEConv(Mlp())(h, links.index, links.bonds @ w[f"{kind}bond{layer}"]), kind)
 
 
-def weighed(w: Tensors, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+def weighed(w: Tensors, x: torch.Tensor, links: Links) -> torch.Tensor:
     """What one client's generator says of its nodes, ``[n, M]``; all alike where it has none."""
     if "generator_W1" not in w:
         return torch.full((len(x), len(w["Q1"])), 1 / len(w["Q1"]))
-    s = x @ w["generator_W1"] + w["generator_b1"]
+    s = x @ w["generator_W1"] + w.get("generator_b1", 0)
     for layer in (2, 3, 4):
-        s = convolved(w, layer, s, edges, "generator_")
+        s = convolved(w, layer, s, links, "generator_")
         s = torch.relu(s) if layer < 4 else s
     s = torch.relu(s @ w["generator_W5"] + w["generator_b5"])
     return torch.sigmoid(s @ w["generator_W6"] + w["generator_b6"])
 
 
 def direct(
-    net: VirtualGIN, w: Tensors, s: torch.Tensor, x: torch.Tensor, edges: torch.Tensor, batch: torch.Tensor
+    net: VirtualGIN, w: Tensors, s: torch.Tensor, x: torch.Tensor, links: Links, batch: torch.Tensor
 ) -> torch.Tensor:
     """One client's outputs, graph by graph and virtual node by virtual node, with PyG's layers and torch's norms."""
-    h, graphs, count = x @ w["W1"] + w["b1"], int(batch.max()) + 1, s.shape[1]
-    q = (w["Q1"] @ w["W1"] + w["b1"] if net.raw else w["Q1"]).repeat(graphs, 1, 1)
+    shift = w.get("b1", 0)  # categories have none
+    h, graphs, count = x @ w["W1"] + shift, int(batch.max()) + 1, s.shape[1]
+    q = (w["Q1"] @ w["W1"] + shift if net.raw else w["Q1"]).repeat(graphs, 1, 1)
     for layer in (2, 3, 4):
         message = torch.stack([sum(s[v, m] * q[batch[v], m] for m in range(count)) for v in range(len(x))])
         heard = torch.stack(
@@ -72,10 +83,10 @@ def direct(
             ]
         )
         if net.inside:
-            h = convolved(w, layer, h + message, edges)
+            h = convolved(w, layer, h + message, links)
             h = torch.relu(h) if layer < 4 else h
         else:
-            h = convolved(w, layer, h, edges)
+            h = convolved(w, layer, h, links)
             h = (torch.relu(h) if layer < 4 else h) + message
         if layer < 4:
             for kind in ("virtual_inner_", "virtual_"):
@@ -126,27 +137,34 @@ def test_virtual_nodes_are_normed_over_so_many_graphs_together(inside: bool, mol
     assert not torch.allclose(found[0, 4:6], alone[0])
 
 
-def insides(base: GraphSet, graphs: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def insides(base: GraphSet, graphs: np.ndarray) -> tuple[torch.Tensor, Links, torch.Tensor]:
     """Features, links and the number of its graph of every node inside some graphs."""
     nodes = np.concatenate([np.arange(base.ptr[g], base.ptr[g + 1]) for g in graphs])
-    links = base.links[nodes][:, nodes].tocoo()
-    edges = torch.from_numpy(np.stack([links.col, links.row]).astype(np.int64))
+    rows = base.links[nodes]
+    index = torch.from_numpy(np.stack(rows[:, nodes].tocoo().coords[::-1]).astype(np.int64))
     batch = np.repeat(np.arange(len(graphs)), np.diff(base.ptr)[graphs])
-    return torch.from_numpy(base.inner[nodes].toarray()), edges, torch.from_numpy(batch)
+    bonds = None
+    if base.bonds is not None:
+        number = np.concatenate([np.arange(base.links.indptr[v], base.links.indptr[v + 1]) for v in nodes])
+        codes = zip(base.bonds[number].T, base.bond_fields, strict=True)
+        bonds = torch.cat([F.one_hot(torch.from_numpy(code).long(), width) for code, width in codes], 1).float()
+    return torch.from_numpy(base.inner[nodes].toarray()), Links(index, bonds), torch.from_numpy(batch)
 
 
-def unequal() -> World:
+def unequal(base: GraphSet) -> World:
     """Three clients with 4, 10 and 10 graphs to train on."""
-    world = worlds.of_graphs(worlds.graph_set())
+    world = worlds.of_graphs(base)
     owner = world.graph.owner[world.train]
     return replace(world, train=np.concatenate([world.train[owner == 0][:4], world.train[owner > 0]]))
 
 
 @pytest.mark.parametrize("generator", [True, False], ids=["", "without generator"])
 @pytest.mark.parametrize("variant", ["release", "paper"])
-def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool) -> None:
+@pytest.mark.parametrize("molecules", [False, True], ids=["classes", "molecules and a number of each"])
+def test_two_rounds_are_those_of_separate_clients(molecules: bool, variant: str, generator: bool) -> None:
     """Algorithm 1 by hand: the generator's steps, then those of network and virtual nodes, then the weighted mean."""
-    base, world, rate, epochs = worlds.graph_set(), unequal(), 0.05, 2
+    base, rate, epochs = worlds.graph_set(molecules=molecules, numbers=molecules), 0.05, 2
+    world, task_loss = unequal(base), F.mse_loss if molecules else F.cross_entropy
     share = torch.tensor([4.0, 10.0, 10.0]) / 24
     options = {"model.dropout": 0.0, "model.together": 0, "protocol.batch": 99, "protocol.lr": rate}
     own = {"method.generator": generator, "method.decoupling": 0.7, "method.contrast": 0.3}
@@ -166,7 +184,8 @@ def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool)
         trained = []
         for k in range(3):
             rows = world.train[world.graph.owner[world.train] == k]
-            inner, truth = insides(base, world.graph.node[rows]), torch.from_numpy(world.graph.labels[rows])
+            inner = insides(base, units := world.graph.node[rows])
+            truth = torch.from_numpy(base.labels[units] if base.targets is None else base.targets[units, None])
             sums, graphs = partial(totals, batch=inner[2]), len(rows)
             if generator and variant == "paper":
                 local[k] = sums(weighed(private[k] | shared, *inner[:2])).mean(0)
@@ -174,14 +193,14 @@ def test_two_rounds_are_those_of_separate_clients(variant: str, generator: bool)
                 w = {name: value.requires_grad_() for name, value in private[k].items()}
                 s = weighed(w | shared, *inner[:2])
                 apart = [F.cosine_similarity(sums(s), to, dim=1) for to in (torch.ones(graphs, 3), local[k])]
-                loss = F.cross_entropy(direct(net, shared, s, *inner), truth)
+                loss = task_loss(direct(net, shared, s, *inner), truth)
                 loss = loss + 0.3 * torch.log1p(torch.exp((apart[0] - apart[1]) / method.tau)).mean()
                 private[k] = descended(loss, w, rate)
                 local[k] = sums(s.detach()).mean(0) if variant == "release" else local[k]
             mine, s = shared, weighed(private[k] | shared, *inner[:2])
             for _ in range(epochs):
                 w = {name: value.clone().requires_grad_() for name, value in mine.items()}
-                loss = F.cross_entropy(direct(net, w, s, *inner), truth) + 0.7 * torch.corrcoef(w["Q1"]).square().mean()
+                loss = task_loss(direct(net, w, s, *inner), truth) + 0.7 * torch.corrcoef(w["Q1"]).square().mean()
                 mine = descended(loss, w, rate)
             trained.append(mine)
         for k in range(3):
@@ -228,9 +247,9 @@ def test_the_network_has_one_adam_in_all_rounds_where_moments_are_kept() -> None
 def test_a_client_without_batches_left_keeps_its_s_local() -> None:
     """Batches of four: the first client has one and the others three; s_local is that of the last batch of each."""
     config = config_of_graphs("fedvn", "release", **{"model.dropout": 0.0, "protocol.lr": 1e-9})
-    clients = make_clients(unequal(), config)
+    clients = make_clients(unequal(worlds.graph_set()), config)
     state, _ = prepare(config.method, clients, Ledger())
-    steps = list(make_clients(unequal(), config).steps(1))  # the same draws
+    steps = list(make_clients(unequal(worlds.graph_set()), config).steps(1))  # the same draws
     config.method.fit_generator(clients, state, 1)
     for k, last in enumerate((0, 2, 2)):
         view = inside(steps[last])

@@ -141,7 +141,7 @@ push: $(STAMP) ## log the recorded runs of table T to W&B (ARGS="--mode online")
 	$(WITH_ARGS) $(BIN)/fgl-table push $(call quoted,$(value T)) $(WITH_ADDED)
 
 dashboard: $(STAMP) ## W&B workspace and report of table T, as files (ARGS="--entity TEAM": saved there)
-	$(WITH_ARGS) $(BIN)/fgl-table dashboard $(call quoted,$(value T)) $(NARROW)
+	$(WITH_ARGS) $(BIN)/fgl-table dashboard $(call quoted,$(value T)) $(WITH_ADDED)
 
 bench: $(STAMP) ## milliseconds a round: the stacked engine and a loop over clients
 	$(WITH_ARGS) $(BIN)/python -m benchmarks.rounds

@@ -182,6 +182,9 @@ def test_damaged_records_are_not_passed_over_in_silence(made_up: None) -> None:
         (lambda: fgl_repro.run(clients="²"), "partitioner.clients=²: give a whole number"),
         (lambda: fgl_repro.sweep(overrides={1: 2}), "overrides={1: 2}: give dotted keys and values, as in {"),
         (lambda: fgl_repro.sweep(jobs="2"), "jobs='2' does nothing: give a whole number, at least 1"),
+        (lambda: fgl_repro.run(seed=[0, 1]), "seed=[0, 1] gives several values: fgl_repro.sweep does a run for each"),
+        (lambda: fgl_repro.run(["local"]), "method=['local'] gives several values: fgl_repro.sweep does"),
+        (lambda: fgl_repro.table("fedlog/1", methods=["ditto"]), "local, or add it as a further row (--add ditto, in"),
         (lambda: fgl_repro.find(None), "None is no key of a run: give the beginning of one"),
         (lambda: fgl_repro.table(None), "None is no name of a table: give one that 'fgl-table list'"),
         (lambda: fgl_repro.announce(lambda x: x), "<lambda> is no class of an axis with a name"),
@@ -221,7 +224,9 @@ def test_a_run_is_saved_in_folders_alone(made_up: None, place: Any, said: str) -
 def test_what_the_system_refuses_is_a_sentence(made_up: None) -> None:
     made, nowhere = fgl_repro.run(**PLACE), "/proc/records"  # where not even root can write
     for act in (partial(made.save, nowhere), partial(fgl_repro.run, records=nowhere, results="published")):
-        with pytest.raises(UserError, match=r"^/proc/records\S*: No such file or directory: name a place that can be"):
+        with pytest.raises(
+            UserError, match=r"^/proc/records\S*: No such file or directory: start the command where it"
+        ):
             act()
 
 
@@ -335,7 +340,7 @@ def test_the_page_of_examples_runs(tmp_path: Path, real_graph: Callable[..., Gra
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    published = "fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: fedlog, "
+    published = "fedpub-release cora K=10 closed_set protocol=fedlog_matched seed=0: published with fedlog, "
     assert done.stdout.startswith(published)
     assert done.stdout.rstrip().splitlines()[-1].startswith("method=fedmine does not exist: choose from")
     assert len(RecordStore(tmp_path / "results/records").files()) == 7

@@ -39,8 +39,6 @@ __all__ = ["Run", "Sweep", "announce", "find", "records", "run", "search", "swee
 Folder = str | Path | None
 """Where records lie, or what is published; None: where the command line looks."""
 
-LOCAL = "local"
-
 HEAD = (
     *("paper", "table", "panel", "protocol", "dataset", "clients", "method", "name", "variant"),
     *("chosen_on", "rebuild"),
@@ -85,6 +83,7 @@ def run(
     """
     choices = {"method": method, "dataset": dataset, "clients": clients, "seed": seed, "setting": setting}
     choices |= {"protocol": protocol, "partitioner": partitioner, "model": model}
+    _refuse_several(choices)
     folders = _folders(records, results, fresh)
     config = _config(choices, _dotted(overrides), curves, folders)
     _refuse_changed_data([config])
@@ -172,7 +171,7 @@ def records(*, records: Folder = None, results: Folder = None) -> pd.DataFrame:
     folders = _folders(records, results, there=True)
     store = folders.store
     files = {path.stem for path in store.files()}
-    found = {record.key: (record, LOCAL) for record in store.all(strict=False)}
+    found = {record.key: (record, frames.LOCAL) for record in store.all(strict=False)}
     if unread := files - {key[:PREFIX] for key in found}:
         sentence = (
             f"{len(unread)} of {len(files)} records in {store.folder} could not be read: 'fgl-table check' says why."
@@ -241,6 +240,13 @@ def table(
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+
+
+def _refuse_several(choices: Mapping[str, Any]) -> None:
+    """Refuse lists where a single run is asked for."""
+    for name, value in choices.items():
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            raise UserError(f"{name}={value!r:.80} gives several values: fgl_repro.sweep does a run for each of them.")
 
 
 def _folders(records: Folder, results: Folder, fresh: bool = False, *, there: bool = False) -> RunFolders:
@@ -313,8 +319,8 @@ def _found(config: Config, folders: RunFolders, choices: Mapping[str, Any], over
 def _as_run(record: Record, probe: str, selection: str, folders: RunFolders) -> Run:
     curves = pd.DataFrame(folders.done.curves(record.key))
     curves = curves.astype({"round": int}).set_index("round") if "round" in curves else curves
-    source = next((paper for paper, runs in folders.everything_published().items() if record.key in runs), LOCAL)
-    source = LOCAL if folders.store.path(record.key).exists() else source
+    source = next((paper for paper, runs in folders.everything_published().items() if record.key in runs), frames.LOCAL)
+    source = frames.LOCAL if folders.store.path(record.key).exists() else source
     return Run(record, curves, source, probe, SELECTION_OF[selection])
 
 

@@ -11,6 +11,7 @@ import pytest
 from fgl_repro.cli import table as cli
 from fgl_repro.config import conf_dir, yamls
 from fgl_repro.tables import load
+from fgl_repro.tables.added import with_rows
 
 CORNER = ("--datasets", "cora", "--clients", "3")
 
@@ -86,6 +87,10 @@ def test_runs_of_a_former_text_are_said(
     monkeypatch.setattr("fgl_repro.runs.provenance.options_digest", lambda config: "edited")
     assert cli.main(["show", "fedlog/1", *corner]) == 0
     assert capsys.readouterr().err == "", "a paper's own rows may rest on files that were edited without any effect"
+    with monkeypatch.context() as few:  # a table of one's own, in conf/table of the clone
+        few.setattr("fgl_repro.tables.reference.is_printed", lambda paper: False)
+        assert cli.main(["show", "fedlog/1", *corner]) == 0
+        assert "were made before the files of their options changed" in capsys.readouterr().err
     for command in ("show", "run"):
         assert cli.main([command, "fedlog/1", "--add", "fedgta", *corner]) == 0
         err = capsys.readouterr().err
@@ -120,6 +125,8 @@ def test_tables_of_a_paper_that_cannot_have_the_row_are_left_out(
         ("fedlog/1", "fedmine", "method=fedmine does not exist: choose from coboost,"),
         ("fedlog", "fedmine", "method=fedmine does not exist: choose from coboost,"),
         ("fedlog/1", "fedgta:mine", "method fedgta has no variant mine: choose from"),
+        ("fedlog/1", "fedgta-mine", "method fedgta has no variant mine: choose from"),
+        ("fedlog/1", "fed-mine", "method=fed-mine does not exist: choose from coboost,"),
         ("fedlog/1", "local", "fedlog/1 has a row local already: add another method or variant."),
         ("fedlog/1", "fedgta,fedgta", "fedlog/1 has a row fedgta already"),
         ("fedlog/fig9", "fedgta", "fedlog/fig9 does not compare methods: add to another table"),
@@ -130,6 +137,11 @@ def test_mistakes(shell: Path, table: str, add: str, said: str, capsys: pytest.C
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_a_variant_is_added_as_tables_call_it() -> None:
+    spec = load.load("fedlog/1")
+    assert with_rows(spec, ["fedgta-paper"]) == with_rows(spec, ["fedgta:paper"]) != with_rows(spec, ["fedgta"])
 
 
 def test_a_protocol_that_tunes_wants_candidates_for_the_row(shell: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from support import wandb_log
 from support.commands import call
 
 CORNER = ("table1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0")
+ADDED = "fedlog/1 --protocol fedlog --add fedgta --datasets cora --clients 3"
 
 
 def test_push_logs_runs_and_table_with_tags(
@@ -18,11 +19,11 @@ def test_push_logs_runs_and_table_with_tags(
 ) -> None:
     for name in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    assert call(tmp_path, "push", *CORNER) == 0
-    assert capsys.readouterr().out.startswith("0 runs logged")
     assert call(tmp_path, "run", *CORNER) == 0
     assert call(tmp_path, "push", *CORNER) == 0
-    assert "1 runs and the table logged (offline)" in capsys.readouterr().out
+    out, place = capsys.readouterr().out, tmp_path / "wandb_dir" / "wandb"
+    assert "1 runs and the table logged (offline)" in out
+    assert out.endswith(f"\nThey lie in {place}: 'wandb sync {place}/offline-run-*' sends them.\n")
     folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
     seen = {run.run.job_type: run for run in map(wandb_log.read, folders)}
     assert set(seen) == {"fedlog/1", "table"}
@@ -39,6 +40,26 @@ def test_push_logs_runs_and_table_with_tags(
     assert "1 runs and the table logged (offline).\n" in capsys.readouterr().out, "another project has none of them yet"
     folders = (tmp_path / "wandb_dir" / "wandb").glob("offline-run-*")
     assert "table-fedlog-1-fedgta" in {run.run.display_name for run in map(wandb_log.read, folders)}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            (*CORNER, "--add", "fedgta"),
+            f"there are no recorded runs to push: 'fgl-table run {ADDED} --seeds 0 --methods local' does them.",
+        ),
+        (("fedlog/12",), "fedlog/12 is about data and has no runs: push a table that has, see 'fgl-table list'."),
+        (("opfgl/24",), "opfgl/24 has no runs to push. Left blank: "),
+    ],
+)
+def test_what_has_no_runs_is_not_pushed(
+    tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, "push", *words) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"fgl-table: {said}")
+    assert (out, err.count("\n")) == ("", 1)
 
 
 def test_a_second_push_logs_nothing_that_the_first_is_logging(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from fgl_repro.cli import arguments, fill, request
+import fgl_repro
+from fgl_repro.cli import arguments, data, fill, request
 from fgl_repro.cli import table as cli
 from fgl_repro.config import yamls
 from fgl_repro.core.errors import UserError
@@ -121,6 +123,8 @@ def test_a_published_run_without_curves_is_done_where_one_of_several_tables_need
         (("run", "fedlog", "--datasets", "coral"), "no table of fedlog has what you narrow it to"),
         (("run", "fedlg"), "there is no table fedlg: 'fgl-table list' shows those of fedlog,"),
         (("publish", "fedlg"), "there is no table fedlg: 'fgl-table list' shows those of fedlog,"),
+        (("show", "fedlog/1", "--datasets", "Cora"), "fedlog/1 has no datasets Cora (did you mean cora?): choose from"),
+        (("show", "fedlog/1", "--methods", "fedpubb"), "no methods fedpubb (did you mean fedpub?): choose from"),
         (("show", "fig9", "--methods", "fedavg"), "fedlog/fig9 has no methods fedavg: choose from fedlog"),
         (
             ("run", "fedlog/1", "--launcher", "moon"),
@@ -279,7 +283,15 @@ def test_nothing_lies_below_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
         (("show", "fedlog/1", "--datasets", ""), "argument --datasets: it is empty: name some, or leave it out"),
         (("show", "fedlog/1", "--clients", "many"), "argument --clients: invalid list of int value: 'many'"),
         (("show",), "the following arguments are required: TABLE (see fgl-table show --help)."),
-        (("shw",), "invalid choice: 'shw'"),
+        (("shw",), "invalid choice: 'shw' (did you mean show?) (choose from"),
+        (("fedlog/1",), "invalid choice: 'fedlog/1' (did you mean fgl-table show fedlog/1?) (see"),
+        (("fedlog",), "invalid choice: 'fedlog' (did you mean fgl-table list fedlog?) (see"),
+        (("push", "fedlog/1", "--mode", "onlin"), "invalid choice: 'onlin' (did you mean online?) (choose from"),
+        (
+            ("show", "--datasets", "cora", "pubmed", "photo", "fedlog/1"),
+            "arguments: photo fedlog/1: several names are one word with commas: --datasets cora,pubmed,photo (see",
+        ),
+        (("list", "--datasets", "a", "b"), "unrecognized arguments: --datasets b (see"),
     ],
 )
 def test_a_command_line_that_cannot_be_read_is_one_sentence(
@@ -292,6 +304,14 @@ def test_a_command_line_that_cannot_be_read_is_one_sentence(
     assert said in err
     assert err.count("\n") == 1
     assert "--help)." in err
+
+
+@pytest.mark.parametrize("tool", [cli, data])
+def test_a_tool_tells_its_version(tool: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        tool.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"fgl_repro {fgl_repro.__version__}\n"
 
 
 def test_rerun_finds_published_runs_too(tmp_path):

@@ -185,13 +185,18 @@ def test_a_folder_is_never_read_as_something_else(variable: str, named: str, mon
             "~protocol.rounds",
             "keys of a run cannot be removed: leave the word with ~ out, or give the key another value.",
         ),
+        ("method=fedpub-paper", "method=fedpub-paper is no option: give method=fedpub method.variant=paper."),
+        (
+            "logger=wandb",
+            "logger=wandb does not exist: choose from disabled, offline, online (online and offline log to Weights",
+        ),
         (
             "method.variant=${foo.bar}",
             "a value refers to what is not there (Interpolation key 'foo.bar' not found): mend",
         ),
     ],
 )
-def test_a_word_that_takes_something_away_is_one_sentence(word: str, told: str) -> None:
+def test_a_word_that_cannot_be_is_one_sentence(word: str, told: str) -> None:
     register()
     GlobalHydra.instance().clear()
     with pytest.raises(Exception) as caught, initialize_config_dir(str(conf_dir()), version_base="1.3"):  # noqa: PT011

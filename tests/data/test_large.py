@@ -91,7 +91,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_known_of_it(name: str) -> None:
     known = facts(name)
     assert (known.full_nodes, known.classes) == LARGE[name]
-    assert (known.nodes, known.edges, known.ids, known.fingerprint, known.sha256) == (0, 0, "", {}, {})
+    assert (known.nodes, known.edges, known.fingerprint, known.sha256) == (0, 0, {}, {})
     run = build(
         dataset=name, protocol="opfgl", partitioner="opfgl_louvain", setting="plain", method="opfgl", clients=10
     )

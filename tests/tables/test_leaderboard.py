@@ -51,6 +51,7 @@ def test_average_ranks_are_over_columns_that_the_added_row_has(tmp_path: Path) -
     text = leaderboard.markdown(table)
     assert "Over 2 columns" in text
     assert "Added to the paper's rows: FedGTA." in text
+    assert "it wants 5 seeds, and this protocol has 3 (fedlog_splits has 5)." in text
     assert "There is no column yet" in leaderboard.markdown(grid(tmp_path / "none", {("local", 3): 0.5}))
 
 

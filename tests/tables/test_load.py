@@ -50,9 +50,9 @@ def test_a_row_that_the_paper_does_not_know_may_be_written_out(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("fedvn", "fedvn is a paper: choose one of its tables, fedvn/1, fedvn/1_size,"),
-        ("FedVN", "FedVN is a paper: choose one of its tables, fedvn/1,"),
-        ("fedvn/99", "there is no table fedvn/99: choose one of its tables, fedvn/1, fedvn/1_size,"),
+        ("fedvn", "fedvn is a paper: choose one of fedvn's tables, fedvn/1, fedvn/1_size,"),
+        ("FedVN", "FedVN is a paper: choose one of fedvn's tables, fedvn/1,"),
+        ("fedvn/99", "there is no table fedvn/99: choose one of fedvn's tables, fedvn/1, fedvn/1_size,"),
         ("fedvnn/3", "there is no table fedvnn/3 (did you mean fedvn/3?): 'fgl-table list' shows those of fedlog,"),
     ],
 )

@@ -188,7 +188,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.chdir(tmp_path)
     corner = ("--datasets", "cora", "--clients", "3", "--methods", "local,fedavg", "--row", "fedlog-release")
     assert cli.main(["test", "fedlog/1", *corner]) == 0
-    assert "the 0 gaps tested" in capsys.readouterr().out
+    why = "No gap could be tested: a test wants 5 seeds that both rows have, with gaps that vary"
+    assert f"{why}, and this protocol has 3 (fedlog_splits has 5)." in capsys.readouterr().out
+    assert cli.main(["test", "fedlog/1", *corner, "--protocol", "fedlog_splits"]) == 0
+    assert f"{why}.\n" in capsys.readouterr().out, "seeds are enough, and none ran"
     assert cli.main(["test", "fedlog/1", *corner, "--csv"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {(line["row"], line["n_seeds"], line["told"]) for line in lines} == {("fedlog-release", "0", "0")}

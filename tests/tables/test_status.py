@@ -32,12 +32,12 @@ def test_what_tuning_chose_is_needed_once_its_candidates_are_there(tmp_path: Pat
     spec = load(TUNED[0]).under(TUNED[1]).narrow(datasets=["cora"], methods=["fedavg"])
     plan, store = status.plan(spec, TUNED[1]), RecordStore(tmp_path / "records")
     candidates = tuning.candidate_configs(needs.firsts(spec, TUNED[1])[0])
-    assert plan.line(Archive(store, {}))[-1] == f"0 of {len(candidates)}"
+    assert plan.counts(Archive(store, {})) == (0, len(candidates))
     for number, run in enumerate(candidates):
         store.save(helpers.record(run, probes={"validation": 0.5 + (number == 3) / 10}))
     archive = Archive(store, {})
     assert set(plan.needed(archive)) == set(needs.needed(spec, TUNED[1], archive))
-    assert plan.line(archive)[-1] == f"{len(candidates)} of {len(plan.needed(archive))}"
+    assert plan.counts(archive) == (len(candidates), len(plan.needed(archive)))
     assert len(plan.needed(archive)) == len(candidates) + len(spec.seeds)
 
 
@@ -103,6 +103,13 @@ def test_the_list_names_what_is_wrong_with_a_yaml_and_shows_the_others(
     assert table.main(["list", "mine", *where]) == 2
     said = capsys.readouterr()
     assert [line.split("|")[-2].strip() for line in said.out.splitlines()[2:]] == ["0 of 1"]
+    assert table.main(["list", "mine", *where, "--csv"]) == 2
+    head, line = capsys.readouterr().out.splitlines()
+    assert head == "table,protocol,what,recorded,wanted"
+    assert line.startswith("mine/1,")
+    assert line.endswith(",0,1")
+    assert table.main(["list", "fedlog/12", "--csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(",0,0"), "it is about data"
     two, three, four = said.err.splitlines()
     assert f"{folder / '2.yaml'} cannot be read" in two
     assert f"{folder / '3.yaml'} cannot be used: datasets.0 is coraa" in three

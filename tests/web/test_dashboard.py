@@ -69,6 +69,17 @@ def test_the_same_table_gives_the_same_files(tmp_path: Path) -> None:
     assert written(tmp_path / "a") == written(tmp_path / "b")
 
 
+def test_added_rows_are_in_it_and_a_table_about_data_has_none(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("wandb_workspaces")
+    places = ["--results", str(RESULTS), "--records", str(tmp_path), "--out", str(tmp_path)]
+    assert main(["dashboard", *CORNER, "--add", "fedgta", *places]) == 0
+    report = tmp_path / "fedlog+fedgta" / "fedlog_matched" / "table_1.report.json"
+    assert "| FedGTA " in report.read_text(encoding="utf-8")
+    assert main(["dashboard", "fedlog/12", *places]) == 2
+    told = "fedlog/12 has no runs to read: it is about data; 'fgl-table list' shows which tables have some.\n"
+    assert capsys.readouterr().err == f"fgl-table: {told}"
+
+
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
     with pytest.raises(UserError, match=r"wandb-workspaces.*\[dashboards\]"):

@@ -7,25 +7,37 @@ import atexit
 import gc
 import io
 import os
+import re
 import signal
 import stat
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from fgl_repro.core.errors import Terminated, UserError, sentence
+from fgl_repro import __version__
+from fgl_repro.core.errors import Terminated, UserError, nearest, sentence
 
 MISTAKE, INTERRUPTED, UNREAD = 2, 130, 141
 """Exit statuses; the last is that of ``yes | head``: nobody reads on, so what was asked for may not have been done."""
+
+VERSION = f"fgl_repro {__version__}"
 
 atexit.register(gc.freeze)  # a process that ends need not look for garbage in torch first: that took it half a second
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses a command line in one sentence, as everything else is refused."""
+    """Refuses a command line in one sentence, as everything else is refused; that of a whole tool tells its version."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.add_help and " " not in self.prog:  # which the parser of a command has
+            self.add_argument("--version", action="version", version=VERSION)
 
     def error(self, message: str) -> NoReturn:
+        if matched := re.search(r"invalid choice: '(.*?)'(?= \(choose from (.*)\))", message):
+            known = re.findall(r"[\w-]+", matched[2])
+            message = message.replace(matched[0], matched[0] + nearest(matched[1], known), 1)
         raise UserError(f"{message} (see {self.prog} --help)")
 
 

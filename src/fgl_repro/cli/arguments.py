@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,6 +57,30 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
+def read(words: Sequence[str]) -> argparse.Namespace:
+    """Read the words of a command line.
+
+    Raises:
+        UserError: They cannot be read.
+    """
+    found = parser()
+    args, left = found.parse_known_args(words)
+    if left:
+        found.error(f"unrecognized arguments: {' '.join(left)}{_in_one_word(words, left)}")
+    return args
+
+
+def _in_one_word(words: Sequence[str], left: Sequence[str]) -> str:
+    """Tell how names are given to an option, if some of those that stand behind one are ``left``."""
+    for at, flag in enumerate(words):
+        if flag in (*(f"--{axis}" for axis in NARROWED), "--add"):
+            behind = list(takewhile(lambda word: not word.startswith("-"), words[at + 1 :]))
+            names = [word for word in behind if "/" not in word]  # a table may stand there, too
+            if flag not in left and len(names) > 1 and {*left} & {*behind[1:]}:
+                return f": several names are one word with commas: {flag} {','.join(names)}"
+    return ""
+
+
 def _add_tables(commands: Commands) -> None:
     """Add what fills a table, or shows it."""
     whole = ", or a paper: all it has"
@@ -106,7 +131,7 @@ def _add_wandb(commands: Commands) -> None:
     push.add_argument("--entity", metavar="NAME", help="W&B user or team (default: your own)")
     about = "write a W&B workspace and report of the table: charts of the runs that 'push' logs, numbers beside print"
     board = _of_table(commands, "dashboard", about)
-    board.set_defaults(add=[])
+    _add_rows(board)
     board.add_argument("--entity", metavar="NAME", help="save them at W&B for this user or team (default: as files)")
     for sub in (push, board):
         sub.add_argument("--project", default="fgl_repro", metavar="NAME", help="default: fgl_repro")

@@ -10,7 +10,7 @@ from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.record import Record
 from fgl_repro.runs.store import Archive
 from fgl_repro.runs.summary import has_other_parts
-from fgl_repro.tables import needs
+from fgl_repro.tables import needs, reference
 from fgl_repro.tables.request import Request
 
 
@@ -54,11 +54,11 @@ def of_requests(requests: Iterable[Request], archive: Archive) -> str:
 def warn(requests: Iterable[Request], archive: Archive) -> None:
     """Say on stderr which added rows have no run, and how many runs here a former text of a user's options has made.
 
-    What is published, or of tables of ours alone, may rest on files that have been edited since without any effect.
+    What is published, or of the papers' tables alone, may rest on files that have been edited since without any effect.
     """
     former: set[str] = set()
     for wanted in requests:
-        if not wanted.part.added_rows and wanted.spec.is_ours:
+        if not wanted.part.added_rows and wanted.spec.is_ours and reference.is_printed(wanted.spec.paper):
             continue
         runs = needs.needed(wanted.to_run, wanted.protocol, archive)
         if wanted.part.added_rows and not any(map(archive.load, runs)):

@@ -211,7 +211,7 @@ def _check(name: str, options: argparse.Namespace) -> int:
             f"delete its files in {cache / 'graphs'} and run fgl-data fetch {name}"
         )
     if name not in NAMES:
-        print(f"-- {name}: not in the catalogue; its class still gives the cached graph")
+        print(f"-- {name}: a data set of your own; its class still gives the cached graph")
     elif published is None:
         print(f"-- {name}: no published fingerprint is known, so only the sizes tell whether it is the right graph")
     print(f"OK {name}: fingerprint {expected[:12]} ({dataset.form}), {_described(graph)}{_rebuilt(name)}")

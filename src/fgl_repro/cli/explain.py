@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -10,11 +11,13 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from fgl_repro.config import GROUPS, options
-from fgl_repro.config.refused import TO_ADD, of_yaml, unknown_option, wrong_value
+from fgl_repro.config.refused import HINTS, of_yaml, unknown_option, wrong_value
 from fgl_repro.config.schema import unknown_key
 from fgl_repro.config.yamls import in_one_line
 from fgl_repro.core.errors import UserError, nearest, sentence
 from fgl_repro.core.extras import install
+
+FOR_EXAMPLE = "method=fedavg"
 
 
 def explain(error: BaseException) -> str:
@@ -54,6 +57,43 @@ def explain(error: BaseException) -> str:
     return f"{': '.join(dict.fromkeys(part for part in parts if part))}."
 
 
+def of_flags(message: str, words: Sequence[str]) -> str:
+    """Tell how settings are written, where a parser's ``message`` refuses flags among ``words``; empty where not."""
+    for flag, behind in zip(words, [*words[1:], ""], strict=True):
+        if flag.startswith("-") and message.startswith(f"unrecognized arguments: {flag}"):
+            key, _, value = flag.lstrip("-").partition("=")
+            value = value or ("..." if not behind or behind.startswith("-") or "=" in behind else behind)
+            known = key.partition(".")[0] in (*GROUPS, "seed")
+            return f"; {_written(f'{key}={value}' if known else FOR_EXAMPLE)}"
+    return ""
+
+
+def refuse_unclear(overrides: Sequence[str], *, sweep: bool) -> None:
+    """Refuse overrides without a value, and a group that is given twice, of which Hydra would take the last.
+
+    Raises:
+        UserError: There is one.
+    """
+    chosen: dict[str, dict[str, None]] = {}
+    for word in overrides:
+        name, sign, option = word.partition("=")
+        if not sign and not word.startswith("~"):
+            meant = [f"{group}={name}" for group in GROUPS if name in options(group)]
+            meant = [f"{name}=..."] if name in GROUPS else meant or [FOR_EXAMPLE]
+            raise UserError(f"'{word}' has no value: {_written(' or '.join(meant))}")
+        if name in GROUPS and not sweep:
+            chosen.setdefault(name, {})[option] = None
+    for group, given in chosen.items():
+        if len(given) > 1:
+            often = "twice" if len(given) == 2 else f"{len(given)} times"
+            fix = f"give one, or add -m and write {group}={','.join(given)}"
+            raise UserError(f"{group} is given {often}, as {' and as '.join(given)}: {fix}")
+
+
+def _written(example: str) -> str:
+    return f"settings are written key=value, as in {example}"
+
+
 def quoted(text: str) -> str:
     """Quote a value so that Hydra reads it as this text, whatever is in it; a plain path stays as it is."""
     plain = re.fullmatch(r"[\w.-]*/[\w./-]+", text, re.ASCII)
@@ -64,14 +104,14 @@ def _missing(named: str, available: list[str], message: str) -> str:
     """Explain the choice of an option that no yaml file has."""
     group, _, option = named.rpartition("/")
     names = options(group) or sorted(name for name in available if not name.startswith("_"))
-    method, colon, variant = option.partition(":")
-    if group == "method" and colon and method in names:
+    method, _, variant = option.partition(":") if ":" in option else option.rpartition("-")
+    if group == "method" and method in names:
         return f"{group}={option} is no option: give method={method} method.variant={variant}."
     if group in GROUPS and not message.startswith("In '"):
         return unknown_option(group, option, names)
     where = re.match(r"In '([^']+)'", message)
     choose = f"choose from {', '.join(names)}" if names else "see the folders of conf/"
     plugins = f"; further ones come with {install('launchers')}" if group.startswith("hydra/") else ""
-    plugins = TO_ADD if group == "method" else plugins
+    plugins = HINTS.get(group, plugins)
     inside = f" (asked for by {where[1]})" if where and not where[1].endswith("config") else ""
     return f"{group}={option} does not exist{nearest(option, names)}{inside}: {choose}{plugins}."

@@ -24,12 +24,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run as the entry point; returns the exit status: 0, 1 (runs failed or differ), or what ``exit_status`` says."""
 
     def act() -> int:
-        args = arguments.parser().parse_args(argv)
+        args = _read(argv)
         if args.config_dir is not None:
             search(args.config_dir)
         return COMMANDS[args.command](args)
 
     return exit_status("fgl-table", act)
+
+
+def _read(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        UserError: It cannot be read, or begins with a table or a paper instead of a command.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] not in COMMANDS and words[0] in (*load.names(), *load.papers()):
+        meant = f"did you mean fgl-table {'show' if '/' in words[0] else 'list'} {words[0]}?"
+        raise UserError(f"argument COMMAND: invalid choice: '{words[0]}' ({meant}) (see fgl-table --help)")
+    return arguments.read(words)
 
 
 def _one(args: argparse.Namespace) -> Request:
@@ -196,16 +209,21 @@ def _site(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    rows: list[list[str]] = []
+    rows: list[dict[str, object]] = []
+    told: list[str] = []
     refused: list[UserError] = []
     for paper, plans in request.plans(args.table, refused).items():
         archive = _archive(args, paper)
-        rows += [plan.line(archive) for plan in plans]
-    heads = ["table", "protocol", "what", "runs recorded"]
+        for plan in plans:
+            recorded, wanted = plan.counts(archive)
+            rows.append({"table": plan.name, "protocol": plan.protocol, "what": plan.what})
+            rows[-1] |= {"recorded": recorded, "wanted": wanted}
+            told.append(f"{recorded} of {wanted}" if wanted else plan.without)
     if rows and args.csv:
-        print(printing.csv_text([dict(zip(heads, row, strict=True)) for row in rows]), end="")
+        print(printing.csv_text(rows), end="")
     elif rows:
-        screen.write(printing.grid_text(heads, rows, numbers_from=3))
+        lines = [[row["table"], row["protocol"], row["what"], runs] for row, runs in zip(rows, told, strict=True)]
+        screen.write(printing.grid_text(["table", "protocol", "what", "runs recorded"], lines, numbers_from=3))
     for error in refused:
         print(f"fgl-table: {sentence(error)}", file=sys.stderr)
     return 2 if refused else 0

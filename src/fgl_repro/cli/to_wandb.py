@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
 from fgl_repro.cli import screen
+from fgl_repro.cli.request import part_words
 from fgl_repro.config import key_of
+from fgl_repro.core.errors import UserError
 from fgl_repro.runs import tracking
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
@@ -32,13 +36,15 @@ def push(
         again: Whether runs are logged that were logged before.
 
     Raises:
-        UserError: W&B is to be logged to online, and cannot be reached.
+        UserError: There is no recorded run; or W&B is to be logged to online, and cannot be reached.
     """
     spec, archive = wanted.part, folders.archive(wanted.spec.paper)
     configs, _ = needs.chosen_runs(spec, wanted.protocol, archive)
     tags = [spec.paper, spec.name, wanted.protocol]
     keys = dict.fromkeys(key_of(config) for config in configs)
     recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    if not recorded:
+        raise _nothing(wanted)
     if mixed := mixed_graphs(recorded):
         print(f"fgl-table: {mixed}", file=sys.stderr)
     options = {"mode": mode, "tags": tags, "project": project, "entity": entity}
@@ -53,17 +59,38 @@ def push(
             mirror = tracking.push(record, archive.curves(record.key), **told)
             ended["taken"] += mirror["id"] != record.wandb["id"]
     taken, before, busy = (ended[word] for word in ("taken", "before", "busy"))
-    table = _push_table(wanted, archive, options) if recorded else None
+    table = _push_table(wanted, archive, options)
     logged = f"{taken} runs{' and the table' if table else ''} logged ({mode})."
+    where = _where() if mode == "offline" and (taken or table) else ""
     if before:
         logged += f" {before} had been logged before: --again logs them once more."
     if busy:
-        return f"{logged} {busy} are being run or pushed by another process: push again when it is done.", False
+        logged += f" {busy} are being run or pushed by another process: push again when it is done."
+        return logged + where, False
     if foreign := sum(not archive.is_local(record.key) for record in recorded):
         logged += f" {foreign} are published only: every push logs them, unless fgl-table unpack came first."
-    if done := taken + before == len(recorded) and (table is not None or not recorded):
-        return logged, done
-    return f"{logged} W&B did not take all of {len(recorded)} runs and the table: see what it says above.", done
+    if done := taken + before == len(recorded) and table is not None:
+        return logged + where, done
+    logged += f" W&B did not take all of {len(recorded)} runs and the table: see what it says above."
+    return logged + where, done
+
+
+def _nothing(wanted: Request) -> UserError:
+    """Tell why there is nothing to log."""
+    spec, part = wanted.spec, wanted.part
+    if not (part.rows and part.panels):
+        return UserError(f"{spec.name} is about data and has no runs: push a table that has, see 'fgl-table list'.")
+    if not part.planned():
+        return UserError(f"{spec.name} has no runs to push. {part.blank}")
+    rows = dict.fromkeys(row.line or row.id for row in part.rows if row.id not in part.added_rows)
+    kept = f" --methods {','.join(rows)}" if len(part.rows) < len(spec.rows) else ""
+    return UserError(f"there are no recorded runs to push: 'fgl-table run {part_words(wanted)}{kept}' does them.")
+
+
+def _where() -> str:
+    """Tell where W&B keeps what is logged offline, and what sends it."""
+    folder = Path(os.environ.get("WANDB_DIR") or ".") / "wandb"
+    return f"\nThey lie in {folder}: 'wandb sync {shlex.quote(str(folder))}/offline-run-*' sends them."
 
 
 def _push_own(

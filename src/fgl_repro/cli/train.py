@@ -21,14 +21,15 @@ from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 from yaml import YAMLError
 
-from fgl_repro.cli import MISTAKE, UNREAD, exit_status, meanings, screen
-from fgl_repro.cli.explain import explain
+from fgl_repro.cli import MISTAKE, UNREAD, VERSION, exit_status, meanings, screen
+from fgl_repro.cli.explain import explain, of_flags, refuse_unclear
 from fgl_repro.cli.jobs import TrainJob, label_of
 from fgl_repro.cli.multirun import check_objective, target
 from fgl_repro.config import GROUPS, Config, conf_dir, register, search, typed
 from fgl_repro.config.refused import check_name, of_yaml
 from fgl_repro.core.errors import UserError, first_line
 from fgl_repro.data.catalog import rebuilt
+from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.methods.phased import Phased
 from fgl_repro.runs import tuning
 from fgl_repro.runs.obtain import BusyError, Computing, in_turn, obtain
@@ -60,6 +61,8 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
     """
     if isinstance(config.method, Phased) and config.protocol.rounds > 1 and not config.protocol.fine_tuning:
         _tell_of_phases(config.method.name, config.protocol.name, config.protocol.rounds)
+    if config.split.source != "partitioner" and type(config.partitioner).drawn_roles is not Partitioner.drawn_roles:
+        _tell_of_roles(config.partitioner.name, config.split.source)
     store = RecordStore(config.paths.records)
     chosen = _candidates(config.paths.records, slot).chosen(config)
     record, fresh = obtain(chosen.config, store, live, slot)
@@ -74,6 +77,16 @@ def job(config: Config, live: bool = True, slot: int = 0, words: Sequence[str] =
         if not fresh and (told := advice_on_edit(record, chosen.config, "runtime.force=true")):
             print(f"fgl-train: {told}", file=sys.stderr)
     return record, fresh
+
+
+@cache
+def _tell_of_roles(partitioner: str, source: str) -> None:
+    """Say once that the roles which a partitioner draws are not asked for."""
+    print(
+        f"fgl-train: partitioner={partitioner} draws roles, and protocol.split_source={source} draws others: "
+        "protocol.split_source=partitioner has its roles.",
+        file=sys.stderr,
+    )
 
 
 @cache
@@ -190,8 +203,11 @@ def _flags(words: list[str]) -> argparse.Namespace:
     """
 
     def refuse(message: str) -> None:
-        raise UserError(f"{message}: see fgl-train --help")
+        raise UserError(f"{message}: see fgl-train --help{of_flags(message, words)}")
 
+    if "--version" in words:
+        print(f"{VERSION}, Hydra {hydra.__version__}")
+        raise SystemExit(0)
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign, assignment]
     found = parser.parse_intermixed_args(words)
@@ -227,6 +243,7 @@ def _in_order() -> argparse.Namespace:
             raise UserError(f"{word} is a list: give one option, or a sweep over several, as in -m {group}=a,b")
     if flags.config_dir:
         search(flags.config_dir)
+    refuse_unclear(flags.overrides, sweep=flags.multirun)
     if "${" in (here := os.getcwd()):
         raise UserError(f"the name of the working folder, {here}, holds ${{, which Hydra reads: go to another.")
     return flags

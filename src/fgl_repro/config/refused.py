@@ -22,7 +22,8 @@ from fgl_repro.core.registry import PACKAGES
 UNREADABLE = (YAMLError, UnicodeDecodeError, RecursionError, GrammarParseError)
 WANTED = {"Float": "a number", "Integer": "a whole number"}
 """What OmegaConf calls types of numbers, and what they are."""
-TO_ADD = " (to add one: docs/adding.md)"
+HINTS = {"method": " (to add one: docs/adding.md)", "logger": " (online and offline log to Weights & Biases)"}
+"""What is said behind the options of a group, where none of them was named."""
 
 
 def schemas(group: str) -> dict[str, type]:
@@ -76,8 +77,8 @@ def unknown_option(group: str, name: str, known: Sequence[str]) -> str:
     if group in PACKAGES and name in registry.options(group):
         where = f"write {group}/{name}.yaml in {conf_dir()} or in a folder of --config-dir"
         return f"{group}={name} is a class without a yaml: {where}, beginning with `defaults: [_{name}, _self_]`."
-    add = TO_ADD if group == "method" else ""
-    return f"{group}={name} does not exist{nearest(name, known)}: choose from {', '.join(known)}{add}."
+    known_names = f"{', '.join(known)}{HINTS.get(group, '')}"
+    return f"{group}={name} does not exist{nearest(name, known)}: choose from {known_names}."
 
 
 def check_name(protocol: str) -> None:

@@ -51,6 +51,9 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, UserError):
         return text if text.endswith("...") else text.rstrip(".") + "."
     if isinstance(error, OSError) and error.strerror:
+        if error.errno == errno.ENOENT and error.filename is not None:
+            where = "start the command where it lies, or name a place that can be read and written"
+            return f"{error.filename}: {error.strerror}: {where}."
         if error.filename is not None:
             return f"{error.filename}: {error.strerror}: name a place that can be read and written, or make room."
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a library wrote, and does not say where

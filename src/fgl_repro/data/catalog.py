@@ -26,7 +26,6 @@ class Facts:
         full_nodes, full_edges: Size of the whole graph as PyG counts it (``edge_index.shape[1]``).
         nodes, edges: Largest connected component, undirected edges; 0 if not known.
         features, classes: Feature dimension and number of classes.
-        ids: First 12 hex digits of the SHA-256 of the component's int32 node ids; empty if not known.
         fingerprint: ``Graph.fingerprint`` by form: ``row`` and ``raw`` of the component, ``whole-raw``; or empty.
         sha256: Raw file (path in PyG's layout) to SHA-256; empty if not known.
         graphs: Graphs of each environment, where the data set is one of graphs: ``full_nodes`` and ``full_edges`` are
@@ -41,7 +40,6 @@ class Facts:
     edges: int
     features: int
     classes: int
-    ids: str
     fingerprint: Mapping[str, str]
     sha256: Mapping[str, str]
     graphs: Sequence[int] = ()
@@ -51,7 +49,7 @@ class Facts:
 _TABLE: dict[str, Any] = json.loads((STORED / "catalog.json").read_text())
 _FACTS = {name: Facts(**known) for name, known in _TABLE["datasets"].items()}
 
-UNKNOWN = Facts("", 0, 0, 0, 0, 0, 0, "", {}, {})
+UNKNOWN = Facts("", 0, 0, 0, 0, 0, 0, {}, {})
 """What is known beforehand of a data set that is drawn, or is one's own: nothing."""
 
 NAMES = tuple(_FACTS)

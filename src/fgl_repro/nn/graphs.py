@@ -194,7 +194,8 @@ def norm_order(graph: UnionGraph, rows: np.ndarray, together: int) -> np.ndarray
     Those of one environment of a released data set lie in random order, and stay in it.
 
     Args:
-        rows: Their numbers in the union, ascending; with ``together`` as in :func:`of_graphs`.
+        rows: Their numbers in the union, ascending.
+        together: Graphs that share one; 0: all of a client.
     """
     base, owner, units = graph.base, graph.owner[rows], graph.node[rows]
     assert isinstance(base, GraphSet), "its nodes are no graphs"
@@ -212,8 +213,8 @@ def of_graphs(views: Views, graph: UnionGraph, rows: np.ndarray, together: int) 
 
     Args:
         rows: Their numbers in the union, ascending.
-        together: Graphs of a client whose nodes share the statistics of a batch norm, in the order of
-            :func:`norm_order`; the last such batch may be smaller, but no single graph. 0: all of them.
+        together: Graphs of a client whose nodes share the statistics of a batch norm, ordered by ``norm_order``; the
+            last such batch may be smaller, but no single graph. 0: all of them.
     """
     device = views.device
     order = norm_order(graph, rows, together)

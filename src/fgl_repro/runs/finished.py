@@ -80,7 +80,8 @@ class Run:
 
     def __str__(self) -> str:
         """Return what ``fgl-train`` prints of it."""
-        return f"{self.label}: {self.source}, {self.key[:8]}\n{summary(self.record, self.probe)}"
+        where = "recorded here" if self.source == frames.LOCAL else f"published with {self.source}"
+        return f"{self.label}: {where}, {self.key[:8]}\n{summary(self.record, self.probe)}"
 
     @property
     def label(self) -> str:

@@ -18,6 +18,9 @@ SCORES = (
 ``last``; ``bytes`` are of one client, both ways, over all phases; ``metric`` is ``mae`` where the numbers are errors.
 All else is what records call so."""
 
+LOCAL = "local"
+"""The ``source`` of a run that is recorded here; of one that is only published it is the paper."""
+
 CLIENTS = ("probe", "selection", "client", "accuracy", "rows")
 SENT = ("phase", "direction", "field", "bytes")
 

@@ -20,7 +20,7 @@ def compares_methods(spec: TableSpec) -> bool:
 
 
 def with_rows(spec: TableSpec, words: Sequence[str]) -> TableSpec:
-    """Return the table with a row more for each of ``words``: a method, or ``method:variant``.
+    """Return the table with a row more for each of ``words``: a method, ``method:variant`` or ``method-variant``.
 
     Raises:
         UserError: There is no such method or variant, the table has it already, or it does not compare methods.
@@ -52,8 +52,11 @@ def with_rows_where_possible(specs: Sequence[TableSpec], words: Sequence[str]) -
 
 
 def _row(word: str) -> Row:
-    method, _, variant = word.partition(":")
-    if method not in (known := options("method")):
+    method, colon, variant = word.partition(":")
+    if method not in (known := options("method")) and not colon:
+        before, _, after = word.rpartition("-")  # as tables call a method's variant
+        method, variant = (before, after) if before in known else (word, "")
+    if method not in known:
         raise UserError(unknown_option("method", method, known))
     kind = registry.options("method").get(method)  # none: a yaml of one's own with a method of ours
     if variant and kind is not None and variant not in kind.variants:

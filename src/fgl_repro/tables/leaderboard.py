@@ -14,7 +14,7 @@ import pandas as pd
 from fgl_repro.tables import compare, reference
 from fgl_repro.tables.entries import Cell, Panel, Row, place, spelled
 from fgl_repro.tables.figures import charts
-from fgl_repro.tables.paired import ENOUGH
+from fgl_repro.tables.paired import ENOUGH, too_few
 from fgl_repro.tables.printing import columns_of, decimal, grid_text, number, signed
 from fgl_repro.tables.results import DECIMALS, Grid, Stat
 from fgl_repro.tables.verdict import LEVEL
@@ -117,8 +117,9 @@ def markdown(table: Grid) -> str:
     ]
     command = f"`fgl-table test {spec.name} --protocol {table.protocol} --add {','.join(own)}`"
     tests = f"{command} asks whether a row is better than each of the others, seed by seed"
-    few = f"; it wants {ENOUGH} seeds, and this protocol has {len(spec.seeds)}" if len(spec.seeds) < ENOUGH else ""
-    blocks += [f"{tests}{few}.", *compare.fine_tuned(table), *filter(None, [spec.blank])]
+    few = too_few(spec, table.protocol)
+    wants = f"; it wants {ENOUGH} seeds, and {few}" if few else ""
+    blocks += [f"{tests}{wants}.", *compare.fine_tuned(table), *filter(None, [spec.blank])]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -101,7 +101,7 @@ def load(name: str) -> TableSpec:
         paper, slash, _ = name.lower().partition("/")
         if own := [full for full in found if full.startswith(f"{paper}/")]:
             what = f"there is no table {name}" if slash else f"{name} is a paper"
-            raise UserError(f"{what}: choose one of its tables, {', '.join(own)}.")
+            raise UserError(f"{what}: choose one of {paper}'s tables, {', '.join(own)}.")
         known = f"'fgl-table list' shows those of {', '.join(papers())}"
         raise UserError(f"there is no table {name}{nearest(name, names())}: {known}.")
     return parse(path)

@@ -94,6 +94,7 @@ class PairedComparison:
         spec: What is asked for, with ``row`` as its first row.
         lines: By panel, column and other row.
         tested: How many gaps of the whole table have a p-value.
+        few: What is said where the protocol has too few seeds for tests, see :func:`too_few`.
     """
 
     spec: TableSpec
@@ -101,6 +102,16 @@ class PairedComparison:
     row: Row
     lines: list[PairedLine]
     tested: int
+    few: str = ""
+
+
+def too_few(spec: TableSpec, protocol: str) -> str:
+    """Say that a table has too few seeds for tests, and which of its protocols have enough; empty: it has enough."""
+    seeds = {each: len(spec.under(each).seeds) for each in (protocol, *spec.protocols)}
+    if seeds[protocol] >= ENOUGH:
+        return ""
+    able = ", ".join(f"{each} has {count}" for each, count in seeds.items() if count >= ENOUGH)
+    return f"this protocol has {seeds[protocol]}" + (f" ({able})" if able else "")
 
 
 def row_named(spec: TableSpec, word: str) -> Row:
@@ -146,7 +157,7 @@ def compared(wanted: Request, word: str, source: RunSource) -> PairedComparison:
     apart = dict(zip(p, differing(list(p.values())), strict=True))
     marked, shown = {number for number, differs in apart.items() if differs}, set(spec.cells())
     lines = [PairedLine(cell, gap, number in marked) for number, (cell, gap) in enumerate(found) if cell in shown]
-    return PairedComparison(spec, protocol, row, lines, len(p))
+    return PairedComparison(spec, protocol, row, lines, len(p), too_few(wanted.spec, protocol))
 
 
 def csv_of(found: PairedComparison) -> str:
@@ -174,15 +185,22 @@ def page(found: PairedComparison) -> str:
     )
     shown_round = printed_round_name(spec, found.protocol)
     head += f"Mean and std over the seeds that both have, {shown_round}, protocol `{found.protocol}`."
-    tests = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
-    tests += f"{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
-    parts = [f"{spec.full_title}: {label} against the others", head, tests]
+    parts = [f"{spec.full_title}: {label} against the others", head, _tests(found)]
     parts += [_counts(found)] if len(spec.panels) * len(spec.places) > 1 else []
     for panel in spec.panels:
         parts.append(f"### {panel.name}: {panel.title}")
         for dataset in spec.datasets:
             parts.append(_grid(found, panel, dataset))
     return "\n\n".join(parts)
+
+
+def _tests(found: PairedComparison) -> str:
+    """Tell how gaps were tested, or why none was."""
+    if not found.tested:
+        short = f", and {found.few}" if found.few else ""
+        return f"No gap could be tested: a test wants {ENOUGH} seeds that both rows have, with gaps that vary{short}."
+    text = f"p: paired t-test, two-sided. *: told apart at a false discovery rate of {LEVEL:.0%} over the "
+    return f"{text}{found.tested} gaps tested in the whole table. A test wants {ENOUGH} seeds and gaps that vary."
 
 
 def _counts(found: PairedComparison) -> str:

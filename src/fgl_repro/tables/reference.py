@@ -38,6 +38,11 @@ class Reference:
         return self.mean if self.error and self.mean else 1.0
 
 
+def is_printed(paper: str) -> bool:
+    """Tell whether a paper's printed numbers come with the code."""
+    return (Path(__file__).resolve().parent / "reference" / paper).is_dir()
+
+
 @cache
 def lines(file: str) -> tuple[dict[str, str], ...]:
     """Read every line of a file, its entries by column name.

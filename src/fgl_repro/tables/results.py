@@ -224,7 +224,9 @@ def fill(spec: TableSpec, protocol: str, source: RunSource) -> Grid:
     if spec.whole is not None:
         return fill(spec.whole, protocol, source).narrowed(spec)
     if not (spec.rows and spec.panels):
-        raise UserError(f"{spec.name} has no runs to read: a table of kind {spec.kind} needs rows and panels.")
+        about_data = "it is about data; 'fgl-table list' shows which tables have some"  # as ours without rows are
+        why = about_data if spec.is_ours else f"a table of kind {spec.kind} needs rows and panels"
+        raise UserError(f"{spec.name} has no runs to read: {why}.")
     needs.compose(spec, protocol)
     example = rules(spec, protocol)
     results = {cell: result(spec, cell, protocol, source) for cell in spec.cells()}

@@ -18,7 +18,7 @@ from pydantic import Field, StringConstraints
 
 from fgl_repro.config import Config, assembled, cache_of_options, compose_ahead, conf_dir, copied, options, unchecked
 from fgl_repro.core import registry
-from fgl_repro.core.errors import UserError
+from fgl_repro.core.errors import UserError, nearest
 from fgl_repro.federation.settings import Setting
 from fgl_repro.fl.metrics import METRICS, Metric
 from fgl_repro.tables.entries import ACCURACY, Cell, Entries, Panel, Row, Several, Whole, among, option_of, spelled
@@ -258,8 +258,10 @@ class TableSpec(Entries):
             for item in wanted:
                 if item not in has:
                     known = axis == "methods" and item in options("method")
-                    more = f", or put it beside them by --add {item}" if known else ""
-                    raise UserError(f"{self.name} has no {axis} {item}: choose from {', '.join(map(str, has))}{more}.")
+                    more = f', or add it as a further row (--add {item}, in Python add=["{item}"])' if known else ""
+                    near = "" if known or axis not in ("datasets", "methods") else nearest(str(item), has)
+                    choose = f"choose from {', '.join(map(str, has))}{more}"
+                    raise UserError(f"{self.name} has no {axis} {item}{near}: {choose}.")
         absent = {d: reason for d, reason in self.absent.items() if not datasets}
         whole = replace(self, seeds=tuple(s for s in self.seeds if not seeds or s in seeds), absent=absent)
         part = replace(

@@ -43,11 +43,11 @@ class Plan:
             found |= {} if best is None else cell[best][1]
         return found
 
-    def line(self, archive: Archive) -> list[str]:
-        """Tell name, protocol, title, and how many of its runs are recorded, or known to diverge."""
+    def counts(self, archive: Archive) -> tuple[int, int]:
+        """Count its runs that are recorded, or known to diverge, and all that can be named yet."""
         needed = self.needed(archive)
         done = sum(archive.is_done(key, curves) or tuning.diverged(key, archive) for key, curves in needed.items())
-        return [self.name, self.protocol, self.what, f"{done} of {len(needed)}" if needed else self.without]
+        return done, len(needed)
 
 
 def plan(spec: TableSpec, protocol: str) -> Plan:

@@ -31,13 +31,13 @@ and calls that a single one. What such links weigh is not said, and matters: the
 nodes=1``, joined with weight 1; with M nodes and a weight of 1 / M each, which is what ``generator=false`` alone gives,
 they hear the graph M times as faintly (``fedvn/variants``). A generator without dropout and batch statistics of the
 graphs at hand answer when models are tested, as in the code, 32 of them together: in the order of their numbers here
-(``nn.graphs.norm_order``), as drawn there, so that a test graph has other batch mates (as with every method on a GIN). All tensors have the
-protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph have no graphs around
-them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its
-readme gives for Motif/Basis; the paper searches them for each data set and prints none, though its section 6.3 has M =
-100 "in our experiments", beside a figure by which a hundred are hard to train. On Motif/Basis the last
-digit of its initial weights moves a run with ``local=all`` by about what a seed is worth (``scripts/last_digit.py``, of
-one seed).
+(``nn.graphs.norm_order``), as drawn there, so that a test graph has other batch mates (as with every method on a GIN).
+All tensors have the protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph
+have no graphs around them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and
+``nodes`` are what its readme gives for Motif/Basis; the paper searches them for each data set and prints none, though
+its section 6.3 has M = 100 "in our experiments", beside a figure by which a hundred are hard to train. On Motif/Basis
+the last digit of its initial weights moves a run with ``local=all`` by about what a seed is worth
+(``scripts/last_digit.py``, of one seed).
 """
 
 from __future__ import annotations

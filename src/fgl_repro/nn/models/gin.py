@@ -35,9 +35,10 @@ class GIN:
 
     then BatchNorm, ReLU (not after the last) and dropout; where links have categories, the message of u is ReLU(h_u +
     embedding of the link) (Hu et al., ICLR 2020). Every batch norm takes the statistics of the batch at hand, in tests,
-    too, where batches are cut as :func:`fgl_repro.nn.graphs.norm_order` says. Parameters, with a leading client axis: ``W1 [K, d, H]``, ``b1 [K, H]`` (none where features are categories);
-    of layer l from 2: ``inner_W, inner_b, inner_gain, inner_shift`` of 2H, ``W, b, gain, shift`` of H and ``bond [K,
-    B, H]``; of the perceptron the last two ``W`` and ``b``. Names end with the number of their layer.
+    too, where batches are cut as :func:`fgl_repro.nn.graphs.norm_order` says. Parameters, with a leading client axis:
+    ``W1 [K, d, H]``, ``b1 [K, H]`` (none where features are categories); of layer l from 2: ``inner_W, inner_b,
+    inner_gain, inner_shift`` of 2H, ``W, b, gain, shift`` of H and ``bond [K, B, H]``; of the perceptron the last two
+    ``W`` and ``b``. Names end with the number of their layer.
 
     Attributes:
         hidden: Width H.

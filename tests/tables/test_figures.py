@@ -167,7 +167,7 @@ def test_swept_methods_are_a_line_each(store: RecordStore) -> None:
     ],
 )
 def test_titles_of_two_lines_are_cut_near_their_middle(text: str, width: int, filled: str) -> None:
-    assert charts.filled(text, width) == filled
+    assert charts.wrapped(text, width) == filled
 
 
 def test_curves_are_means_over_seeds_by_round(store: RecordStore, tmp_path: Path) -> None:

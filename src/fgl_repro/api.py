@@ -239,13 +239,18 @@ def table(
 
 
 def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    return list(value) if _is_several(value) else [value]
+
+
+def _is_several(value: Any) -> bool:
+    """Tell whether a choice is several."""
+    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 def _refuse_several(choices: Mapping[str, Any]) -> None:
     """Refuse lists where a single run is asked for."""
     for name, value in choices.items():
-        if isinstance(value, Iterable) and not isinstance(value, str):
+        if _is_several(value):
             raise UserError(f"{name}={value!r:.80} gives several values: fgl_repro.sweep does a run for each of them.")
 
 

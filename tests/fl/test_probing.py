@@ -87,7 +87,7 @@ def test_clients_may_be_asked_about_different_nodes_of_a_graph_that_all_have(toy
             for name, value in clients.params.items():
                 value += torch.randn(value.shape, generator=torch_rng(name, 0))
         found.append(Prober(clients).metrics(clients.trained)["own"])
-    assert copies.block_rows(rows) is None
+    assert copies.once(rows)[0] is copies
     assert found[0] == found[1]
 
 
@@ -95,10 +95,11 @@ def test_clients_may_be_asked_about_different_nodes_of_a_graph_that_all_have(toy
 def test_nodes_that_every_client_is_asked_about_are_those_of_one_copy(extra: int, toy_graph: Graph) -> None:
     copies = UnionGraph.copies(toy_graph, 3)
     rows = np.flatnonzero(copies.node % 2 == 0)
-    found = copies.block_rows(rows[: len(rows) - extra])
-    assert (found is None) == bool(extra), "the last client alone is asked about one less"
-    assert found is None or np.array_equal(found, np.flatnonzero(np.arange(toy_graph.num_nodes) % 2 == 0))
-    assert UnionGraph.induced(toy_graph, [np.arange(4)]).block_rows(np.arange(4)) is None
+    graph, found = copies.once(asked := rows[: len(rows) - extra])
+    assert graph is (copies if extra else copies.block), "the last client alone is asked about one less"
+    assert np.array_equal(found, asked if extra else np.flatnonzero(np.arange(toy_graph.num_nodes) % 2 == 0))
+    apart = UnionGraph.induced(toy_graph, [np.arange(4)] * 2)
+    assert apart.once(np.arange(8))[0] is apart, "which are no copies"
 
 
 def test_what_is_fine_tuned_is_measured_once(toy_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

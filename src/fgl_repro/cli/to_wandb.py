@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -89,7 +88,7 @@ def _nothing(wanted: Request) -> UserError:
 
 def _where() -> str:
     """Tell where W&B keeps what is logged offline, and what sends it."""
-    folder = Path(os.environ.get("WANDB_DIR") or ".") / "wandb"
+    folder = tracking.folder_of_wandb() / "wandb"
     return f"\nThey lie in {folder}: 'wandb sync {shlex.quote(str(folder))}/offline-run-*' sends them."
 
 

@@ -59,16 +59,16 @@ class UnionGraph:
         ptr = offsets(np.diff(self.ptr)[which])
         return UnionGraph(self.base, self.node[nodes], ptr, induced(self.adjacency, nodes), self.block), nodes
 
-    def block_rows(self, rows: np.ndarray) -> np.ndarray | None:
-        """Find the nodes of ``block`` that ``rows``, ascending, are at every client alike, int64 ``[R / K]``.
+    def once(self, rows: np.ndarray) -> tuple[UnionGraph, np.ndarray]:
+        """Return ``block`` and the nodes of it that ``rows``, ascending, are at every client alike, int64 ``[R / K]``.
 
-        None where clients have different ones, or graphs of their own.
+        Where clients are asked about different ones, or have graphs of their own, these are this graph and its rows.
         """
         if self.block is None:
-            return None
+            return self, rows
         parts = np.split(rows, np.searchsorted(rows, self.ptr[1:-1]))
-        own: list[np.ndarray] = [part - first for part, first in zip(parts, self.ptr, strict=False)]
-        return own[0] if all(np.array_equal(part, own[0]) for part in own) else None
+        own = [part - first for part, first in zip(parts, self.ptr[:-1], strict=True)]
+        return (self.block, own[0]) if all(np.array_equal(part, own[0]) for part in own) else (self, rows)
 
     @property
     def num_clients(self) -> int:

@@ -136,9 +136,8 @@ class Prober:
         inputs = self.clients.inputs
         if graph is inputs.world.graph:
             return inputs.evaluation_view(rows)
-        once = graph.block_rows(rows) if self.clients.count == graph.num_clients else None
-        if graph.block is not None and once is not None:
-            graph, rows = graph.block, once
+        if self.clients.count == graph.num_clients:
+            graph, rows = graph.once(rows)
         return inputs.elsewhere(graph, rows)
 
 

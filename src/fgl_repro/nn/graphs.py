@@ -199,10 +199,9 @@ def norm_order(graph: UnionGraph, rows: np.ndarray, together: int) -> np.ndarray
     """
     base, owner, units = graph.base, graph.owner[rows], graph.node[rows]
     assert isinstance(base, GraphSet), "its nodes are no graphs"
-    if not together or np.bincount(owner).max(initial=0) <= together:
-        return np.arange(len(rows))
-    several = (np.diff(base.environment[units]) != 0) & (np.diff(owner) == 0)
-    if base.shuffled and not several.any():
+    one_batch = not together or np.bincount(owner).max(initial=0) <= together
+    mixed = ((np.diff(base.environment[units]) != 0) & (np.diff(owner) == 0)).any()
+    if one_batch or (base.shuffled and not mixed):
         return np.arange(len(rows))
     drawn = numpy_rng("norm-order", 0).permutation(base.num_nodes)
     return np.lexsort((drawn[units], owner))

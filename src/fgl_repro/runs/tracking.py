@@ -156,7 +156,7 @@ class Live:
         fall_back: bool = True,
     ) -> None:
         self._system, self._fall_back = system, fall_back
-        self._mode, self._dir, self._before, self._note = mode, _folder(dir), note.wandb, note
+        self._mode, self._dir, self._before, self._note = mode, folder_of_wandb(dir), note.wandb, note
         self._run: Any = None
         self._ok = False
         self._attempt = 0 if mode == "disabled" else _next_attempt(note.key[:12], self._dir, note.wandb)
@@ -251,7 +251,7 @@ def push_table(
     flat = frame.set_axis([" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in frame], axis=1)
     flat = flat.astype(object).where(flat.notna(), None)
     csv = flat.to_csv(index=False)
-    key, folder = f"{name}-{hashlib.sha256(csv.encode()).hexdigest()[:8]}", _folder(dir)
+    key, folder = f"{name}-{hashlib.sha256(csv.encode()).hexdigest()[:8]}", folder_of_wandb(dir)
     run_id = f"{key}-{_next_attempt(key, folder)}"
     args: dict[str, Any] = {"project": project, "entity": entity, "group": group, "config": dict(config or {})}
     args |= {"job_type": "table", "name": name, "id": run_id, "tags": list(tags)}
@@ -336,7 +336,8 @@ def _next_attempt(stem: str, folder: Path, before: Mapping[str, Any] | None = No
     return attempt
 
 
-def _folder(dir: str | Path | None) -> Path:
+def folder_of_wandb(dir: str | Path | None = None) -> Path:
+    """Tell in which folder W&B makes its own, ``wandb``."""
     return Path(dir or os.environ.get("WANDB_DIR") or ".")
 
 

@@ -14,6 +14,8 @@ from fgl_repro.data.catalog import printed_as
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import Cell, Panel
 
+FOLDER = Path(__file__).resolve().parent / "reference"
+
 SUSPECT = "suspect"
 """The note of a number that is taken for a misprint has this word, alone or before what makes it one."""
 
@@ -40,7 +42,7 @@ class Reference:
 
 def is_printed(paper: str) -> bool:
     """Tell whether a paper's printed numbers come with the code."""
-    return (Path(__file__).resolve().parent / "reference" / paper).is_dir()
+    return (FOLDER / paper).is_dir()
 
 
 @cache
@@ -55,7 +57,7 @@ def lines(file: str) -> tuple[dict[str, str], ...]:
     """
     if not file:
         return ()
-    path = Path(__file__).resolve().parent / "reference" / file
+    path = FOLDER / file
     if not path.is_file():
         raise UserError(f"there are no printed numbers at {path}: correct 'reference' in the table's yaml.")
     with open(path, encoding="utf-8", newline="") as text:

@@ -16,7 +16,7 @@ from fgl_repro.data.dataset import Dataset
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import Setting
 from fgl_repro.federation.split import Split
-from fgl_repro.fl.method import Method, that_can_hide_uploads
+from fgl_repro.fl.method import Method, that_can_hide_uploads, that_need_not_all
 from fgl_repro.fl.protocol import Protocol
 from fgl_repro.nn.architectures import Architecture
 
@@ -182,6 +182,17 @@ def _check_local_steps(config: Config) -> None:
             f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "
             "clients do not take turns with the protocol's optimiser: set protocol.moments=kept."
         )
+    if config.protocol.participation < 1:
+        what = f"protocol.participation={config.protocol.participation}"
+        if getattr(method, "secure", False):
+            raise UserError(
+                f"{what} is not for method.secure=true, whose masks cancel in sums over all clients: drop one."
+            )
+        if not method.can_sit_out():
+            raise UserError(
+                f"{what} is not for method={method.name}, which needs all clients in every round: leave it at 1, or "
+                f"choose method from {that_need_not_all()}."
+            )
 
 
 def _check_model(config: Config) -> None:

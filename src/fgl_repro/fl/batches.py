@@ -28,6 +28,15 @@ class Batch:
     active: np.ndarray
     uniform: np.ndarray
 
+    def only(self, present: np.ndarray, owner: np.ndarray) -> Batch:
+        """Leave the rows of some clients, bool ``[K]``.
+
+        Args:
+            owner: Client of every union node, int64.
+        """
+        kept = present[owner[self.rows]]
+        return Batch(self.rows[kept], self.active & present, self.uniform[kept])
+
 
 class Batches:
     """Draws without replacement: ``max(n_k // size, 1)`` batches a pass, the remainder of n_k left out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from itertools import chain
@@ -45,6 +46,8 @@ class Clients:
         samples: Training nodes per client, float ``[K]``.
         nodes: All nodes per client, float ``[K]``.
         protocol: Rules of training.
+        present: Clients that take part in the round, bool ``[K]``; None: everybody. The others take no local steps and
+            load nothing.
         seed: Run seed, for the method's own named streams.
     """
 
@@ -67,6 +70,7 @@ class Clients:
         stacks = {name: stack({name: value}, held[name])[name] for name, value in start.weights.items()}
         self.params = _leaves(stacks, device)
         self.personal = _leaves(stack(start.personal, self.count), device)
+        self.present: np.ndarray | None = None
         self._dropout = torch_rng("dropout", seed, str(device))
 
     def holders(self, name: str) -> np.ndarray:
@@ -87,6 +91,23 @@ class Clients:
     def trained(self) -> Params:
         """Everything the optimiser moves: model weights and personal tensors."""
         return {**self.params, **self.personal}
+
+    @contextmanager
+    def taking_part(self, present: np.ndarray | None) -> Iterator[None]:
+        """Let some clients alone train, load and count in means, bool ``[K]``; None: everybody."""
+        self.present = present
+        try:
+            yield
+        finally:
+            self.present = None
+
+    def those_present(self, values: Tensor) -> Tensor:
+        """Pick from one value a client ``[K]`` those of clients that take part in the round, ``[K']``."""
+        return values if self.present is None else values[torch.from_numpy(self.present).to(values.device)]
+
+    def weighed(self, share: Tensor) -> Tensor:
+        """Weigh the clients in a mean by ``share`` ``[K]``, those that sit the round out by 0."""
+        return share if self.present is None else share * torch.from_numpy(self.present).to(share)
 
     def optimiser(self) -> Optimiser:
         """Return the clients' optimiser over all they train: the same in all rounds, or a new one, by the protocol."""
@@ -180,16 +201,22 @@ class Clients:
         Args:
             inputs: What the rows are computed from; None: the clients' own.
             batches: Draws of mini-batches; None: the protocol's.
-            going: Clients that take part at all, bool ``[K]``; None: everybody.
+            going: Clients that take them, of those that take part in the round, bool ``[K]``; None: all of these.
         """
         inputs, batches, first = inputs or self.inputs, batches or self._batches, True
+        present, owner = self.present, self.world.graph.owner
+        if present is not None:
+            going = present if going is None else present & going
         for _ in range(epochs):
             for batch in [None] * (self.protocol.steps or 1) if batches is None else batches.epoch():
                 if batch is None:
                     yield LocalStep(going, inputs.train, first=first)
                 else:
-                    active = batch.active if going is None else batch.active & going
-                    yield LocalStep(active, inputs.batch(batch), batch, first)
+                    some = batch if present is None else batch.only(present, owner)  # the others' rows cost nothing
+                    active = some.active if going is None else some.active & going
+                    if present is not None and not active.any():
+                        continue
+                    yield LocalStep(active, inputs.batch(some), some, first)
                 first = False
 
     def train(self, loss: Loss, epochs: int, inputs: Inputs | None = None, watch: Watch | None = None) -> Tensor:
@@ -199,7 +226,9 @@ class Clients:
         """
         steps = self.steps(epochs, inputs)
         if self.protocol.moments == "shared":
-            turns = (self.steps(epochs, inputs, going=one) for one in np.eye(self.count, dtype=bool))
+            alone = np.eye(self.count, dtype=bool)
+            alone = alone if self.present is None else alone[self.present]
+            turns = (self.steps(epochs, inputs, going=one) for one in alone)
             steps = chain.from_iterable(turns)
         return descend(steps, loss, [self.optimiser()], watch)
 
@@ -221,7 +250,7 @@ class Clients:
 
     @torch.no_grad()
     def load(self, weights: Params) -> None:
-        """Overwrite the named tensors in place; the optimiser's moments stay with the clients.
+        """Overwrite the named tensors of those that take part in place; the optimiser's moments stay with the clients.
 
         Raises:
             UserError: Clients train no tensor of that name.
@@ -230,7 +259,12 @@ class Clients:
         for name, value in weights.items():
             if name not in trained:
                 raise UserError(f"clients have no weights called {name}: theirs are {', '.join(trained)}.")
-            trained[name].copy_(value)
+            own = trained[name]
+            if self.present is None:
+                own.copy_(value)
+            else:
+                rows = torch.from_numpy(self.present[self.holders(name)]).to(own.device)
+                own[rows] = value.expand_as(own)[rows]
 
 
 def _leaves(params: Params, device: torch.device) -> Params:

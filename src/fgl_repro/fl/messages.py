@@ -38,6 +38,24 @@ class Message:
         return out
 
 
+class FromSome(Message):
+    """A message that only some clients send or receive: of the others there are no bytes.
+
+    Args:
+        whole: What it would be of all.
+        present: Who sends or receives it, bool ``[K]``.
+    """
+
+    def __init__(self, whole: Message, present: np.ndarray) -> None:
+        self.whole, self.present = whole, present
+
+    def tensors(self) -> Params:
+        return self.whole.tensors()
+
+    def bytes_by_field(self) -> dict[str, np.ndarray]:
+        return {name: np.where(self.present, sizes, 0) for name, sizes in self.whole.bytes_by_field().items()}
+
+
 @dataclass
 class Weights(Message):
     """Model weights and nothing else: FedAvg's message in both directions."""

@@ -50,6 +50,11 @@ def that_can_hide_uploads() -> str:
     return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_hide_uploads()))
 
 
+def that_need_not_all() -> str:
+    """List, as in ``fedavg, ...``, every method that ``protocol.participation`` below 1 is for."""
+    return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_sit_out()))
+
+
 @dataclass
 class Method(Option, _Keeping[S]):
     """This is the base of all methods; subclasses set ``name`` and override what differs from plain local training.
@@ -120,6 +125,14 @@ class Method(Option, _Keeping[S]):
     @classmethod
     def can_hide_uploads(cls) -> bool:
         """Say whether the server needs sums of uploads alone, so that ``method.secure`` may mask each; default: no."""
+        return False
+
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        """Say whether clients may sit rounds out, as ``protocol.participation`` below 1 asks; default: no.
+
+        Local steps must then be those of ``clients.steps``, which leave such clients where they are.
+        """
         return False
 
     # --- before the rounds --------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ class Protocol(Axis):
             ``split.py``).
         redraw: Whether every run seed draws split, crop and random parts anew (added to ``split_seed``).
         rounds: Communication rounds R.
+        participation: Share of the clients that take part in a round, drawn anew for each, at least one client; the
+            others receive nothing, do not train and send nothing in it. Where the server's model is judged, everybody
+            receives it.
         local_epochs: Epochs a client trains each round.
         steps: Local steps of an epoch at every client; 0: one on all its training nodes, or as many as its batches.
         batch: Training nodes of a local step, drawn without replacement; 0: all of them.
@@ -67,6 +70,7 @@ class Protocol(Axis):
     split_source: str = added("stream")
     redraw: bool = added(False)
     rounds: int = 100
+    participation: float = added(1.0)
     local_epochs: int = 1
     steps: int = added(0)
     batch: int = added(0)
@@ -106,6 +110,8 @@ class Protocol(Axis):
         )
         self.at_least(1, "rounds", "local_epochs", "check_every", "patience", "link_tuning")
         self.at_least(0, "split_seed", "steps", "batch", "lr", "weight_decay", "fine_tuning", "fine_tuning_lr")
+        self.more_than(0, "participation")
+        self.at_most(1, "participation")
         if self.split[1:2] == [0] and self.selected_by == "validation":
             raise UserError(
                 f"protocol.split={list(self.split)} must be three shares (train, validation, test) that sum to 1, with "

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from fgl_repro.core.device import wait_for
 from fgl_repro.core.errors import DivergenceError, UserError
-from fgl_repro.core.streams import torch_rng
+from fgl_repro.core.streams import numpy_rng, torch_rng
 from fgl_repro.fl import links
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.messages import Ledger, Message
+from fgl_repro.fl.messages import FromSome, Ledger, Message
 from fgl_repro.fl.method import Method
 from fgl_repro.fl.metrics import Measured, accuracy
 from fgl_repro.fl.phase import ROUNDS, Curves, Phase, Report, Turn
@@ -125,7 +125,7 @@ class _Rounds(Generic[S]):
 
     A model is judged after its local epochs and before the server mixes, as most papers' code does, or as the client
     has received what the server makes of the uploads of that round, or by the weights of one client for all. Selection
-    sees validation rows only.
+    sees validation rows only. Clients that sit a round out are judged by what they have.
     """
 
     method: Method[S]
@@ -142,17 +142,20 @@ class _Rounds(Generic[S]):
         self.best: Params = {name: torch.empty_like(value) for name, value in self.clients.trained.items()}
         self.rules = self.clients.protocol
         self.rng = torch_rng("judged", self.clients.seed)
+        self.draws = numpy_rng("participation", self.clients.seed)
 
     def turn(self, number: int, going: np.ndarray) -> Turn:
         """Receive, train, upload, validate, aggregate."""
         method, clients, state, before = self.method, self.clients, self.state, self.incoming
-        self.receive("own", "crosswise")
-        loss = method.fit(clients, state, number, self.rules.local_epochs)
-        with torch.no_grad():
-            upload = method.upload(clients, state)
-            if self.rules.judged == "server" and upload is not None:
-                self.incoming = self._aggregated(upload)
-            traced = method.trace(clients, state)
+        present = self._drawn()
+        with clients.taking_part(present):
+            self.receive("own", "crosswise")
+            loss = clients.those_present(method.fit(clients, state, number, self.rules.local_epochs))
+            with torch.no_grad():
+                upload = method.upload(clients, state)
+                if self.rules.judged == "server" and upload is not None:
+                    self.incoming = self._aggregated(upload)
+                traced = method.trace(clients, state)
         self.receive("server")
         with torch.no_grad():
             trained = clients.trained
@@ -172,9 +175,20 @@ class _Rounds(Generic[S]):
                 for name, value in trained.items():
                     self.best[name].copy_(value)
             if upload is not None and self._mixes_after(number):
-                self.incoming = self._aggregated(upload)
+                with clients.taking_part(present):
+                    self.incoming = self._aggregated(upload)
         self.last = {name: value.detach() for name, value in trained.items()}
-        return Turn(values, up=upload, down=self.incoming if self.rules.judged == "server" else before)
+        down = self.incoming if self.rules.judged == "server" else _of_some(before, present)
+        return Turn(values, up=_of_some(upload, present), down=down)
+
+    def _drawn(self) -> np.ndarray | None:
+        """Draw who takes part in a round, bool ``[K]``; None: everybody."""
+        count = self.clients.count
+        if self.rules.participation == 1:
+            return None
+        present = np.zeros(count, dtype=bool)
+        present[self.draws.choice(count, max(round(self.rules.participation * count), 1), replace=False)] = True
+        return present
 
     def _mixes_after(self, number: int) -> bool:
         """Tell whether the server mixes after the models were judged: not where its own are, nor for nobody to take."""
@@ -198,6 +212,11 @@ class _Rounds(Generic[S]):
         return made
 
 
+def _of_some(message: Message | None, present: np.ndarray | None) -> Message | None:
+    """Leave of a message what clients that are ``present``, bool ``[K]``, send or receive of it."""
+    return message if message is None or present is None else FromSome(message, present)
+
+
 def _fault(made: object, params: Params) -> str:
     """Tell why clients cannot receive what an ``aggregate`` has returned; empty if they can.
 
@@ -218,7 +237,7 @@ def _fetched(curves: dict[str, Tensor], loss: Tensor, number: int) -> dict[str, 
 
     Args:
         curves: Tensors of one number each, ``loss`` and ``validation`` among them.
-        loss: Of each client ``[K]``.
+        loss: Of each client that took part, ``[K']``.
 
     Raises:
         DivergenceError: The loss of a client is not finite, or the validation.

@@ -43,6 +43,10 @@ HOOKS = ("state", "publish", "phases", "upload", "aggregate")
 """What a method may do otherwise than FedAvg does, so that its server needs more than one sum."""
 
 
+MIXING = ("state", "receive", "upload", "aggregate")
+"""What a method may do otherwise in a round, so that its server needs all clients in each."""
+
+
 @dataclass
 class FedAvg(Method[S]):
     """Attributes:
@@ -63,6 +67,11 @@ class FedAvg(Method[S]):
     def can_hide_uploads(cls) -> bool:
         """Tell whether the server takes one mean of whole models and nothing else, as here."""
         return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in HOOKS)
+
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        """Tell whether clients keep nothing beside what they train and the server takes one mean, as here."""
+        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in MIXING)
 
     def check(self) -> None:
         super().check()
@@ -98,7 +107,7 @@ class FedAvg(Method[S]):
         if self.secure:
             total = state.total(upload)  # type: ignore[attr-defined]
             return Weights(unflat(torch.from_numpy(total[:-1] / total[-1]), clients.params))
-        return Weights(average(upload.tensors(), self.share(clients)))
+        return Weights(average(upload.tensors(), clients.weighed(self.share(clients))))
 
     def share(self, clients: Clients) -> Tensor:
         """Return the weight of each client in the mean, ``[K]``, up to a factor."""

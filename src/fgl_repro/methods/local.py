@@ -21,3 +21,7 @@ class Local(Method[None]):
     display: ClassVar[str] = "Local"
     units: ClassVar[tuple[str, ...]] = ("node", "graph")
     fleets: ClassVar[bool] = True
+
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        return True

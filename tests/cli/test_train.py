@@ -161,6 +161,7 @@ def test_shell_completion_needs_no_torch(shell: Shell) -> None:
         ("hydra.job.env_set.FOO=1", "write + before its name"),
         ("~seed", "seed belongs to every run and cannot be removed"),
         ("--resolve", "--resolve goes with --cfg"),
+        ("-m --cfg job", "--multirun and --cfg do not go together: give one of them"),
         ("--experimental-rerun /nope", "which no run leaves: give fgl-table rerun KEY."),
         ("-m hydra.sweeper.max_batch_size=0", "hydra.sweeper.max_batch_size=0 is below 1: give at least 1"),
         ("-m seed=range(0,0) runtime.progress=false", "seed=range(0,0) stands for no value"),

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 REFUSALS = (UserError, HydraException, OmegaConfBaseException, OSError)
 """What a person can mend: one line on stderr, exit status 2. Anything else is a bug and shows its traceback."""
 
+MODES = ("run", "multirun", "cfg", "info", "shell_completion")
+"""Flags of Hydra that each say what is done with the words, so that there is one of them at most."""
+
 _failed: list[str] = []
 """Jobs of this process that ended in a sentence, when the rest of a sweep goes on."""
 
@@ -211,6 +214,9 @@ def _flags(words: list[str]) -> argparse.Namespace:
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign, assignment]
     found = parser.parse_intermixed_args(words)
+    if len(modes := [mode for mode in MODES if getattr(found, mode)]) > 1:
+        first, second = (f"--{mode.replace('_', '-')}" for mode in modes[:2])
+        raise UserError(f"{first} and {second} do not go together: give one of them")
     if found.resolve and not (found.cfg or found.help):
         raise UserError("--resolve goes with --cfg, as in --cfg job --resolve: leave it out to run")
     if found.experimental_rerun is not None:

@@ -12,8 +12,8 @@ import torch
 from fgl_repro import config as configs
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.streams import torch_rng
-from fgl_repro.data.graph import Graph
-from fgl_repro.federation.settings.fedlog import expand, indicator
+from fgl_repro.data.graph import Graph, within
+from fgl_repro.federation.settings.fedlog import indicator
 from fgl_repro.federation.world import UnionGraph, World
 from fgl_repro.fl.inputs import Inputs
 from fgl_repro.methods.fedgcn import FedGCN, Halo
@@ -117,9 +117,9 @@ def test_halo_sizes_are_the_published_ones(real_graph: Callable[..., Graph]) -> 
         union = UnionGraph.induced(graph, nodes)
         assert Halo(union, 1).ring.tolist() == one
         start = indicator(nodes, graph.num_nodes)
-        through_all = expand(graph.adjacency, start, 2) & ~start & known
+        through_all = within(graph.adjacency, start, 2) & ~start & known
         assert through_all.sum(0).tolist() == two
-        joint = expand(graph.adjacency, start, 2, through=known[:, 0]) & ~start
+        joint = within(graph.adjacency, start, 2, through=known) & ~start
         assert Halo(union, 2).ring.tolist() == joint.sum(0).tolist()
 
 

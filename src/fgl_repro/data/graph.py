@@ -95,6 +95,24 @@ def induced(adjacency: sp.csr_matrix, nodes: np.ndarray) -> sp.csr_matrix:
     return sub
 
 
+def within(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.ndarray | None = None) -> np.ndarray:
+    """Find the nodes within ``hops`` of a start set, or of several at once, by one sparse product a hop.
+
+    Args:
+        adjacency: Symmetric 0/1 ``[N, N]``.
+        start: Start sets, bool ``[N]`` or ``[N, K]``.
+        through: Nodes outside the start sets that paths may use, of the shape ``[N]`` or ``[N, 1]``; None for all.
+
+    Returns:
+        Expanded sets, start sets included, bool, of the shape of ``start``.
+    """
+    reached = start
+    for _ in range(hops):
+        touched = (adjacency @ reached.astype(np.float32)) > 0
+        reached = reached | (touched if through is None else touched & through)
+    return reached
+
+
 def offsets(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     """Return where parts of these ``lengths``, laid end to end, begin, and where the last ends; int64 ``[n + 1]``."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

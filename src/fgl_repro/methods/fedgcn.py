@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fgl_repro.core.lazy import sparse as sp
-from fgl_repro.data.graph import induced
+from fgl_repro.data.graph import induced, within
 from fgl_repro.federation.world import UnionGraph
 from fgl_repro.fl.inputs import Inputs
 from fgl_repro.fl.messages import Features
@@ -88,11 +88,9 @@ def surrounded(union: UnionGraph, adjacency: sp.csr_matrix, hops: int) -> tuple[
     """
     nodes, own, offset = [], [], 0
     for mine in np.split(union.node, union.ptr[1:-1]):
-        reached = np.zeros(union.base.num_nodes, dtype=bool)
-        reached[mine] = True
-        for _ in range(hops):
-            reached |= (adjacency @ reached.astype(np.float32)) > 0
-        nodes.append(np.flatnonzero(reached))
+        start = np.zeros(union.base.num_nodes, dtype=bool)
+        start[mine] = True
+        nodes.append(np.flatnonzero(within(adjacency, start, hops)))
         own.append(offset + np.searchsorted(nodes[-1], mine))
         offset += len(nodes[-1])
     return UnionGraph.induced(replace(union.base, adjacency=adjacency), nodes), np.concatenate(own)

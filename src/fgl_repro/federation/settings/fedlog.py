@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgl_repro.core.errors import UserError
-from fgl_repro.core.lazy import sparse as sp
 from fgl_repro.core.streams import numpy_rng
-from fgl_repro.data.graph import Graph, induced
+from fgl_repro.data.graph import Graph, induced, within
 from fgl_repro.federation.partitioners import Partitioner
 from fgl_repro.federation.settings import Setting
 from fgl_repro.federation.settings.common import ClientData, as_world, class_lists, client_data, seen_graph
@@ -65,7 +64,7 @@ class ClosedSet(NewNodes):
         members = partitioner.divide(graph, partitioner.clients + 1, split.seed)
         parts = connected_parts(graph, members.nodes)
         data, facts = without_rarest_class(graph, parts, partitioner, split)
-        reached = expand(graph.adjacency, indicator(data.nodes, graph.num_nodes), self.hops)
+        reached = within(graph.adjacency, indicator(data.nodes, graph.num_nodes), self.hops)
         if len(parts[-1]) == 0:
             raise UserError(
                 f"The new client of {graph.name} has no connected node; "
@@ -118,7 +117,7 @@ class OpenSet(NewNodes):
         parts = connected_parts(graph, [rest[own] for own in members.nodes])
         data, facts = without_rarest_class(graph, parts, partitioner, split)
         own = indicator(data.nodes, graph.num_nodes)
-        reached = expand(graph.adjacency, own, self.hops, through=cropped)
+        reached = within(graph.adjacency, own, self.hops, through=cropped[:, None])
         new, near = new_node_probes(data, own | cropped[:, None]), new_node_probes(data, reached, "_reached")
         return as_world(data, members, (seen_graph(data), *new, *near), facts | {"cropped": int(cropped.sum())})
 
@@ -193,27 +192,6 @@ def indicator(nodes: list[np.ndarray], num_nodes: int) -> np.ndarray:
     for client, own in enumerate(nodes):
         has[own, client] = True
     return has
-
-
-def expand(adjacency: sp.csr_matrix, start: np.ndarray, hops: int, through: np.ndarray | None = None) -> np.ndarray:
-    """Find the nodes within ``hops`` of each client's start set.
-
-    All clients are served at once by one sparse product a hop, O(hops * edges).
-
-    Args:
-        adjacency: Symmetric 0/1 ``[N, N]``.
-        start: Start sets R_k, bool ``[N, K]``.
-        hops: h.
-        through: Nodes outside the start set that paths may use, bool ``[N]``; None for all.
-
-    Returns:
-        Expanded sets, start sets included, bool ``[N, K]``.
-    """
-    reached = start
-    for _ in range(hops):
-        touched = (adjacency @ reached.astype(np.float32)) > 0
-        reached = reached | (touched if through is None else touched & through[:, None])
-    return reached
 
 
 def new_node_probes(data: ClientData, reached: np.ndarray, suffix: str = "") -> tuple[Probe, Probe]:

@@ -49,9 +49,6 @@ class FromSome(Message):
     def __init__(self, whole: Message, present: np.ndarray) -> None:
         self.whole, self.present = whole, present
 
-    def tensors(self) -> Params:
-        return self.whole.tensors()
-
     def bytes_by_field(self) -> dict[str, np.ndarray]:
         return {name: np.where(self.present, sizes, 0) for name, sizes in self.whole.bytes_by_field().items()}
 

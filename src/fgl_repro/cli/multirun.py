@@ -6,7 +6,7 @@ What Hydra's own sweeper cannot do, it is not let begin.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE
+from fgl_repro.cli.foresight import foreseen
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.protocol import Protocol
 
@@ -40,6 +41,8 @@ class Progress(Callback):
         if refused := refusal(overrides, hydra.sweeper.get("max_batch_size"), loader):
             print(f"fgl-train: {refused}", file=sys.stderr)
             raise SystemExit(MISTAKE)  # of what is an Exception Hydra would make a warning
+        if jobs(overrides, loader) > 1 and (told := foreseen(list(_last(overrides, loader)), config, loader)):
+            print(f"fgl-train: {told}", file=sys.stderr, flush=True)
         if launcher == "BasicLauncher" and config.runtime.progress:
             total = jobs(overrides, loader)
             shape = "{n_fmt}/{total_fmt} jobs |{bar:10}| {elapsed} < {remaining}"
@@ -108,7 +111,12 @@ def refusal(overrides: list[str], batch: int | None, loader: ConfigLoader | None
 
 def _swept(overrides: list[str], loader: ConfigLoader | None) -> Iterator[tuple[Override, int]]:
     """List the overrides that have several values, and how many; of two of one key the last counts."""
-    found = {each.get_key_element(): each for each in OverridesParser.create(loader).parse_overrides(overrides)}
-    for each in found.values():
+    for each in _last(overrides, loader):
         if each.is_discrete_sweep():
             yield each, len(list(each.sweep_string_iterator()))
+
+
+def _last(overrides: list[str], loader: ConfigLoader | None) -> Iterable[Override]:
+    """Read overrides; of two of one key the last counts."""
+    found = OverridesParser.create(loader).parse_overrides(overrides)
+    return {each.get_key_element(): each for each in found}.values()

@@ -152,6 +152,8 @@ def test_the_key_changes_exactly_with_science(method: str) -> None:
             continue
         if name == "method.secure" and not run.method.can_hide_uploads():
             continue
+        if name == "protocol.participation" and not run.method.can_sit_out():
+            continue
         if name == "protocol.selected_by" and run.method.validates:
             continue
         value: Any = run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice, product
+from math import prod
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
@@ -15,7 +16,7 @@ from fgl_repro.config import typed
 from fgl_repro.core.errors import UserError
 
 LOOKED_AT = 100
-"""Jobs that are composed beforehand at most: more would take as long as some of the runs."""
+"""Jobs that are composed beforehand at most, the first ones: more would take as long as some of the runs."""
 
 SHOWN = 5
 """Reasons that are told one by one."""
@@ -24,7 +25,8 @@ SHOWN = 5
 def foreseen(overrides: list[Override], config: DictConfig, loader: ConfigLoader) -> str | None:
     """Tell which jobs cannot be done, a line for each reason; None if all can, as far as their words show, or none.
 
-    Of jobs that differ in nothing but the seed one is looked at. Data are read when a job's turn comes, and not before.
+    Where there are too many to look at all it says so. Of jobs that differ in nothing but the seed one is looked at.
+    Data are read when a job's turn comes, and not before.
 
     Args:
         overrides: The sweep's, each key once.
@@ -33,21 +35,23 @@ def foreseen(overrides: list[Override], config: DictConfig, loader: ConfigLoader
     lists = [_values(each) for each in overrides if each.get_key_element() != "seed"]
     seeds = max((len(_values(each)) for each in overrides if each.get_key_element() == "seed"), default=1)
     swept = {word for words in lists if len(words) > 1 for word in words}
-    jobs = [*islice(product(*lists), LOOKED_AT)]
-    if len(jobs) == 1:
+    total = prod(map(len, lists))
+    if total == 1 or any("${hydra:" in word for words in lists for word in words):  # known once a job is at work
         return None
     refused: dict[str, list[str]] = {}
-    for words in jobs:
+    for words in islice(product(*lists), LOOKED_AT):
         if why := _refusal([*words], config, loader):
             refused.setdefault(why, []).append(" ".join(word for word in words if word in swept))
     count = sum(map(len, refused.values()))
-    if count in (0, len(jobs)):
+    if count in (0, total):
         return None
-    others = (f" (and {len(named) - 1} more)" if len(named) > 1 else "" for named in refused.values())
-    lines = [f"  {named[0]}{more}: {why}" for (why, named), more in zip(refused.items(), others, strict=True)]
+    lines = [
+        f"  {first}{f' (and {len(others)} more)' * bool(others)}: {why}" for why, (first, *others) in refused.items()
+    ]
     left = [f"  ... and for {len(lines) - SHOWN} other reasons."] if len(lines) > SHOWN else []
     what = "1 job of this sweep" if count * seeds == 1 else f"{count * seeds} jobs of this sweep"
-    return "\n".join([f"{what} cannot be done, and the others are:", *lines[:SHOWN], *left])
+    more = f"; {LOOKED_AT * seeds} were looked at:" if total > LOOKED_AT else ", and the others are:"
+    return "\n".join([f"{what} cannot be done{more}", *lines[:SHOWN], *left])
 
 
 def _values(override: Override) -> list[str]:

@@ -15,7 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from fgl_repro.cli import MISTAKE
@@ -37,11 +37,12 @@ class Progress(Callback):
         if sweeper != "BasicSweeper":
             return
         fixed = [f"{name}={values}" for name, values in (hydra.sweeper.get("params") or {}).items()]
-        overrides, loader = [*fixed, *hydra.overrides.task], GlobalHydra.instance().config_loader()
+        given: Any = OmegaConf.to_container(hydra.overrides.task)  # as it stands: ${hydra:job.num} has no value yet
+        overrides, loader = [*fixed, *map(str, given)], GlobalHydra.instance().config_loader()
         if refused := refusal(overrides, hydra.sweeper.get("max_batch_size"), loader):
             print(f"fgl-train: {refused}", file=sys.stderr)
             raise SystemExit(MISTAKE)  # of what is an Exception Hydra would make a warning
-        if jobs(overrides, loader) > 1 and (told := foreseen(list(_last(overrides, loader)), config, loader)):
+        if told := foreseen(list(_last(overrides, loader)), config, loader):
             print(f"fgl-train: {told}", file=sys.stderr, flush=True)
         if launcher == "BasicLauncher" and config.runtime.progress:
             total = jobs(overrides, loader)

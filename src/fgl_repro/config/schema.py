@@ -159,6 +159,7 @@ def check(config: Config) -> None:
     if config.seed < 0:
         raise UserError(f"seed={config.seed} is below 0: give 0, 1, 2 or another whole number.")
     _check_local_steps(config)
+    _check_participation(config)
     _check_model(config)
     _check_parts(config)
     if config.model.name == "fleet":
@@ -182,17 +183,21 @@ def _check_local_steps(config: Config) -> None:
             f"protocol.moments=shared is not for method={method.name} with method.variant={method.variant}, whose "
             "clients do not take turns with the protocol's optimiser: set protocol.moments=kept."
         )
-    if config.protocol.participation < 1:
-        what = f"protocol.participation={config.protocol.participation}"
-        if getattr(method, "secure", False):
-            raise UserError(
-                f"{what} is not for method.secure=true, whose masks cancel in sums over all clients: drop one."
-            )
-        if not method.can_sit_out():
-            raise UserError(
-                f"{what} is not for method={method.name}, which needs all clients in every round: leave it at 1, or "
-                f"choose method from {that_need_not_all()}."
-            )
+
+
+def _check_participation(config: Config) -> None:
+    """Refuse clients that sit rounds out where the server needs all of them."""
+    method, share = config.method, config.protocol.participation
+    if share == 1:
+        return
+    what = f"protocol.participation={share}"
+    if getattr(method, "secure", False):
+        raise UserError(f"{what} is not for method.secure=true, whose masks cancel in sums over all clients: drop one.")
+    if not method.can_sit_out():
+        raise UserError(
+            f"{what} is not for method={method.name}, which needs all clients in every round: leave it at 1, or "
+            f"choose method from {that_need_not_all()}."
+        )
 
 
 def _check_model(config: Config) -> None:

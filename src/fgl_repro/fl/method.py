@@ -6,7 +6,7 @@ configuration and shell completion stay fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,12 +47,16 @@ else:
 
 def that_can_hide_uploads() -> str:
     """List, as in ``fedavg, ...``, every method that ``method.secure=true`` is for."""
-    return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_hide_uploads()))
+    return _named(lambda kind: kind.can_hide_uploads())
 
 
 def that_need_not_all() -> str:
-    """List, as in ``fedavg, ...``, every method that ``protocol.participation`` below 1 is for."""
-    return ", ".join(sorted(name for name, kind in options("method").items() if kind.can_sit_out()))
+    """List every method that ``protocol.participation`` below 1 is for."""
+    return _named(lambda kind: kind.can_sit_out())
+
+
+def _named(able: Callable[[type[Method]], bool]) -> str:
+    return ", ".join(sorted(name for name, kind in options("method").items() if able(kind)))
 
 
 @dataclass
@@ -131,7 +135,8 @@ class Method(Option, _Keeping[S]):
     def can_sit_out(cls) -> bool:
         """Say whether clients may sit rounds out, as ``protocol.participation`` below 1 asks; default: no.
 
-        Local steps must then be those of ``clients.steps``, which leave such clients where they are.
+        Local steps must then be those of ``clients.steps`` or ``clients.train``, which leave such clients where they
+        are, and means weigh clients as ``clients.weighed`` does.
         """
         return False
 

@@ -47,6 +47,10 @@ class Ditto(FedAvg[None]):
 
     mu: float = 0.1
 
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        return True
+
     def start(self, model: Model, seed: int) -> Start:
         start = super().start(model, seed)
         return Start(start.network, start.weights, {GLOBAL + name: value for name, value in start.weights.items()})

@@ -19,7 +19,7 @@ starts from the mean of independent models (here: one model) and has one Adam fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,8 +43,8 @@ HOOKS = ("state", "publish", "phases", "upload", "aggregate")
 """What a method may do otherwise than FedAvg does, so that its server needs more than one sum."""
 
 
-MIXING = ("state", "receive", "upload", "aggregate")
-"""What a method may do otherwise in a round, so that its server needs all clients in each."""
+ROUND = ("state", "receive", "fit", "upload", "aggregate")
+"""What a method may do otherwise in a round, so that not all may be well where clients sit it out."""
 
 
 @dataclass
@@ -66,12 +66,17 @@ class FedAvg(Method[S]):
     @classmethod
     def can_hide_uploads(cls) -> bool:
         """Tell whether the server takes one mean of whole models and nothing else, as here."""
-        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in HOOKS)
+        return cls._as_fedavg(HOOKS)
 
     @classmethod
     def can_sit_out(cls) -> bool:
-        """Tell whether clients keep nothing beside what they train and the server takes one mean, as here."""
-        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in MIXING)
+        """Tell whether clients keep nothing beside what they train, and train and are averaged as here."""
+        return cls._as_fedavg(ROUND)
+
+    @classmethod
+    def _as_fedavg(cls, hooks: Sequence[str]) -> bool:
+        """Tell whether a class does all of ``hooks`` as this one does."""
+        return all(getattr(cls, hook) is getattr(FedAvg, hook) for hook in hooks)
 
     def check(self) -> None:
         super().check()

@@ -31,6 +31,10 @@ class FedRep(FedPer):
     display: ClassVar[str] = "FedRep"
     own_optimisers: ClassVar[bool] = True
 
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        return True
+
     def fit(self, clients: Clients, state: None, round: int, epochs: int) -> Tensor:
         """Train the classifier for its epochs, then the base for as many."""
         shared = base(clients)

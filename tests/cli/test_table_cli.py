@@ -193,6 +193,18 @@ def test_it_counts_the_runs_of_what_it_prints_alone(tmp_path: Path, capsys: pyte
         assert f"Numbers rest on {here} recorded here and 0 pub" in capsys.readouterr().out, command
 
 
+def test_a_comparison_comes_as_the_csv_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RecordStore(tmp_path / "records").save(helpers.record(helpers.config(clients=3, method="local")))
+    assert call(tmp_path, "compare", "fedlog/1", "--csv") == 0
+    printed = capsys.readouterr().out
+    assert not (tmp_path / "tables").exists()
+    assert call(tmp_path, "compare", "fedlog/1") == 0
+    assert printed == (tmp_path / "tables" / "fedlog" / "fedlog" / "compare_1.csv").read_text()
+    capsys.readouterr()
+    assert call(tmp_path, "compare", "fedlog", "--csv") == 2
+    assert "fedlog is a paper: choose one of" in capsys.readouterr().err
+
+
 def test_estimates_do_not_learn_from_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = RecordStore(tmp_path / "records")
     corner = ("fedlog/1", "--datasets", "cora", "--clients", "3", "--methods", "local", "--seeds", "0,1")

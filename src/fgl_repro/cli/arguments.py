@@ -102,6 +102,7 @@ def _add_tables(commands: Commands) -> None:
     about = "write table, comparison and figure from records and print the summary; of a part only print it"
     compare = _of_table(commands, "compare", about, whole)
     _add_rows(compare)
+    _add_csv(compare, " beside the printed one; of one table, and nothing is written")
     _add_out(compare)
     tex = _of_table(commands, "latex", "print the table in LaTeX, from records, best and second best marked")
     tex.add_argument("--print", action="store_true", help="the paper's numbers below ours")
@@ -200,8 +201,8 @@ def _add_names(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("table", metavar="TABLE", nargs="?", help="table or paper; default: all")
 
 
-def _add_csv(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--csv", action="store_true", help="as CSV, a line a number, for other programs")
+def _add_csv(sub: argparse.ArgumentParser, more: str = "") -> None:
+    sub.add_argument("--csv", action="store_true", help=f"as CSV, a line a number{more}, for other programs")
 
 
 def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:

@@ -15,7 +15,7 @@ from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.names import label
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
-from fgl_repro.tables import artifact, latex, load, needs, paired, printing, report
+from fgl_repro.tables import artifact, compare, latex, load, needs, paired, printing, report
 from fgl_repro.tables.request import NARROWED, Request
 from fgl_repro.tables.results import duration
 
@@ -144,6 +144,8 @@ def _missing(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
+    if args.csv:
+        return _compare_as_csv(_one(args), args)
     requests = _several(args)
     archive = _archive(args, requests[0].spec.paper)
     for number, wanted in enumerate(screen.watched(requests)):
@@ -159,6 +161,16 @@ def _compare(args: argparse.Namespace) -> int:
         print(f"\n{where_written}")
     print(basis.of_requests(requests, archive))
     basis.warn(requests, archive)
+    return 0
+
+
+def _compare_as_csv(wanted: Request, args: argparse.Namespace) -> int:
+    """Print every number of one table beside the printed one; nothing is written."""
+    archive = _archive(args, wanted.spec.paper)
+    content = artifact.make(wanted.part, wanted.protocol, archive).content
+    basis.warn([wanted], archive)
+    basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
+    print(printing.csv_text(compare.rows(content.grid) if content.grid else content.rows), end="")
     return 0
 
 

@@ -361,7 +361,9 @@ def pages(results: Path) -> dict[Path, str]:
 
 
 def write_all(results: Path) -> list[Path]:
-    """Write every page; returns the files."""
-    for path, text in (texts := pages(results)).items():
-        write_atomic(path, text)
-    return list(texts)
+    """Write every page that says something else now; returns the files."""
+    texts = pages(results)
+    changed = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in changed:
+        write_atomic(path, texts[path])
+    return changed

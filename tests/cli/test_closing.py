@@ -82,6 +82,6 @@ def test_jobs_of_one_name_and_those_beside_refused_ones_keep_it() -> None:
 
 def test_a_terminal_shows_what_tells_rows_apart() -> None:
     words = "protocol.rounds=30 method.variant=paper"
-    table = screen.fitted(closing([done(seed, words, method="fedpub", seed=seed) for seed in (0, 1)]), 80)
+    table = screen.cut_to_width(closing([done(seed, words, method="fedpub", seed=seed) for seed in (0, 1)]), 80)
     assert [line.count("seed=0") for line in table.splitlines()].count(1) == 1
     assert max(map(len, [line for line in table.splitlines() if line.startswith("|")])) <= 80

@@ -8,8 +8,12 @@ import pytest
 import torch
 
 from fgl_repro import config as configs
+from fgl_repro.core.errors import UserError
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
+from fgl_repro.methods.fedavg import FedAvg
+from fgl_repro.methods.local import Local
+from fgl_repro.nn.models.gcn import GCN
 from fgl_repro.runs.execute import execute, federate
 from support import worlds
 from support.runs import make_config
@@ -44,3 +48,21 @@ def test_bytes_add_up(world: World) -> None:
     assert training.ledger.as_dict() == {"rounds": {"up": {"weights": 12 * single}, "down": {"weights": 12 * single}}}
     local, _, _ = federate(make_config("local", "paper"), world, CPU)
     assert local.ledger.as_dict() == {}
+
+
+def test_a_start_can_be_the_mean_of_several_networks() -> None:
+    """FedSage's code averages a model of each client before the first round."""
+    one, two, many = (FedAvg(starts=starts).start(GCN(50, 7, 128), 3).weights["W1"] for starts in (1, 2, 400))
+    assert torch.equal(one, Local().start(GCN(50, 7, 128), 3).weights["W1"])
+    assert 18 < float(one.std() / many.std()) < 22, "the mean of independent draws shrinks by a root of their number"
+    other = 2 * two - one
+    assert 0.9 < float(other.std() / one.std()) < 1.1
+    assert abs(float(torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1])) < 0.1
+    assert not torch.equal(two, FedAvg(starts=2).start(GCN(50, 7, 128), 4).weights["W1"])
+
+
+def test_a_method_with_a_start_of_its_own_refuses_the_mean_of_several() -> None:
+    with pytest.raises(UserError, match=r"method.starts=2: ditto has a start of its own, drop it\."):
+        configs.build(method="ditto", overrides={"method.starts": 2})
+    with pytest.raises(UserError, match=r"method.starts=0 is out of range: give at least 1"):
+        configs.build(method="fedavg", overrides={"method.starts": 0})

@@ -261,14 +261,3 @@ def test_a_file_that_is_no_record_is_not_called_a_damaged_one(store: RecordStore
     assert store.check() == []
     assert store.foreign() == [store.folder / "notes.json"]
     assert len(store.files()) == len(list(store.all())) == 1
-
-
-def test_find(store: RecordStore) -> None:
-    records = some(2)
-    for record in records:
-        store.save(record)
-    assert store.find(records[0].key[:12]) == records[0]
-    assert store.find(records[0].key) == records[0]
-    for prefix, what in (("zz", "no record"), ("", "2 records"), (records[0].key[:16] + "zz", "no record")):
-        with pytest.raises(UserError, match=what):
-            store.find(prefix)

@@ -49,7 +49,7 @@ def test_what_rests_on_the_ddof_of_print_is_counted() -> None:
     assert printed is not None
     assert (printed.mean, printed.std) == (0.7357, 0.0030)
     for gap, changes in ((0.0190, 0), (0.0385, 1), (0.0450, 0)):  # two pooled stds: 4.26 and 3.49 points
-        result = Result(Stat(printed.mean + gap, 0.03, 3), None, 3, "complete", "", ())
+        result = Result(Stat(printed.mean + gap, 0.03, 3), None, 3, "complete")
         table = Grid(spec, "fedlog", "best", 1, {cell: result})
         assert agreement.resting_on_ddof(table, [cell]) == changes
         assert agreement.resting_on_ddof(replace(table, results={cell: replace(result, best=None)}), [cell]) == 0
@@ -61,14 +61,14 @@ def test_a_method_has_one_place_in_a_column_however_many_variants_it_has() -> No
     (panel, *_), (place, *_) = spec.panels, spec.places
     means = {"FedSage": 0.85, "FedSage+": 0.9, "LocSage": 0.7, "LocSage+": 0.75, "GlobSage": 0.8}
     found = {
-        cell: Result(Stat(means[cell.row.name], 0.01, 5), None, 5, "complete", "", ())
+        cell: Result(Stat(means[cell.row.name], 0.01, 5), None, 5, "complete")
         for cell in (Cell(panel, row, *place) for row in spec.rows)
     }
-    blank = Result(None, None, 5, "not run", "", ())
+    blank = Result(None, None, 5, "not run")
     table = Grid(replace(spec, datasets=place[:1], clients=place[1:], panels=(panel,)), "fedsage", "best", 0, found)
     (column,) = agreement.columns(table, "best")
     assert column.methods == len({row.name for row in spec.rows}) < len(spec.rows)
-    other = {Cell(panel, second, *place): Result(Stat(0.1, 0.01, 5), None, 5, "complete", "", ())}
+    other = {Cell(panel, second, *place): Result(Stat(0.1, 0.01, 5), None, 5, "complete")}
     (again,) = agreement.columns(replace(table, results=found | other), "best")
     assert again == column
     (moved,) = agreement.columns(replace(table, results=found | other | {Cell(panel, first, *place): blank}), "best")

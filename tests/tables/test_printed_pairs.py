@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.printed_pairs import PrintedPair, compared, shown
+from fgl_repro.tables.printed_pairs import PrintedPair, evidence_of, with_verdicts
 from fgl_repro.tables.results import Stat
 from fgl_repro.tables.verdict import DIFFERS, LEVEL, NOTHING, REPRODUCED, WITHIN
 
@@ -41,21 +41,21 @@ SAME = Stat(28.6, 0.0, 3)
 )
 def test_verdict_on_one_number(ours: Stat | None, printed: float | None, more: dict[str, Any], verdict: str) -> None:
     pair = PrintedPair("it", ours, printed, **more)
-    assert compared(Content([{}], "", 0, 0), [pair]).rows[0]["verdict"] == verdict
+    assert with_verdicts(Content([{}], "", 0, 0), [pair]).rows[0]["verdict"] == verdict
 
 
 def test_gaps_are_points_of_shares_and_percent_of_what_has_no_whole() -> None:
-    assert shown(PrintedPair("", Stat(52.0, 1.0, 3), 50.0)).gap == pytest.approx(2.0)
-    assert shown(PrintedPair("", Stat(0.52, 0.01, 3), 0.50, whole=1)).gap == pytest.approx(2.0)
-    assert shown(PrintedPair("", Stat(52.0, 1.0, 3), 50.0, whole=0)).gap == pytest.approx(4.0)
+    assert evidence_of(PrintedPair("", Stat(52.0, 1.0, 3), 50.0)).gap == pytest.approx(2.0)
+    assert evidence_of(PrintedPair("", Stat(0.52, 0.01, 3), 0.50, whole=1)).gap == pytest.approx(2.0)
+    assert evidence_of(PrintedPair("", Stat(52.0, 1.0, 3), 50.0, whole=0)).gap == pytest.approx(4.0)
 
 
 def test_an_interval_is_as_wide_whatever_the_unit() -> None:
     """Population std 1 of three seeds is sqrt(1.5) of a sample; t(2) at 97.5 % is 4.303, times sqrt(4/3)."""
     wide = 4.3027 * 1.5**0.5 * (4 / 3) ** 0.5
-    assert shown(PrintedPair("", Stat(52.0, 1.0, 3), 50.0)).half == pytest.approx(wide, abs=1e-3)
-    assert shown(PrintedPair("", Stat(0.52, 0.01, 3), 0.50, whole=1)).half == pytest.approx(wide, abs=1e-3)
-    assert shown(PrintedPair("", Stat(52.0, 0.5, 3), 50.0, whole=0)).half == pytest.approx(wide, abs=1e-3)
+    assert evidence_of(PrintedPair("", Stat(52.0, 1.0, 3), 50.0)).half == pytest.approx(wide, abs=1e-3)
+    assert evidence_of(PrintedPair("", Stat(0.52, 0.01, 3), 0.50, whole=1)).half == pytest.approx(wide, abs=1e-3)
+    assert evidence_of(PrintedPair("", Stat(52.0, 0.5, 3), 50.0, whole=0)).half == pytest.approx(wide, abs=1e-3)
 
 
 def test_seeds_that_agree_know_a_number_to_a_step_of_it() -> None:
@@ -63,7 +63,7 @@ def test_seeds_that_agree_know_a_number_to_a_step_of_it() -> None:
     wide = 4.3027 * (4 / 3) ** 0.5 / 12**0.5
     for whole, printed, step, told in ((100, 20.0, 14.0, 14.0), (1, 0.2, 0.14, 14.0), (0, 20.0, 1.0, 100 / 20)):
         pair = PrintedPair("", Stat(printed, 0.0, 3), printed, whole=whole, step=step)
-        assert shown(pair).half == pytest.approx(wide * told, rel=1e-4)
+        assert evidence_of(pair).half == pytest.approx(wide * told, rel=1e-4)
 
 
 def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
@@ -73,7 +73,7 @@ def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
         PrintedPair("alone", Stat(50.0, None, 1), 50.0),
         PrintedPair("ours alone", Stat(50.0, 1.0, 3), None),
     ]
-    content = compared(Content([{"row": n} for n in range(4)], "grid", 3, 4), pairs)
+    content = with_verdicts(Content([{"row": n} for n in range(4)], "grid", 3, 4), pairs)
     told = "Verdicts on 3 comparisons with print: 1 reproduced, 0 within the spread, 1 differs, 1 no evidence."
     assert content.body == f"grid\n\n{told} Differs: far."
     assert [(row["row"], row["silent"]) for row in content.rows] == [
@@ -88,11 +88,11 @@ def test_the_page_counts_what_is_printed_and_names_what_differs() -> None:
 def test_the_page_need_not_name_all_of_them() -> None:
     far = [PrintedPair(name, Stat(50.0, 1.0, 3), 70.0) for name in "ab"]
     pairs = [*far, PrintedPair("alone", Stat(50.0, None, 1), 50.0)]
-    assert compared(Content([{} for _ in pairs], "", 0, 0), pairs).body.endswith("Differs: all that can be told.")
+    assert with_verdicts(Content([{} for _ in pairs], "", 0, 0), pairs).body.endswith("Differs: all that can be told.")
 
 
 def test_nothing_is_said_where_nothing_ran() -> None:
-    content = compared(Content([{}], "grid", 0, 1), [PrintedPair("", None, 50.0)])
+    content = with_verdicts(Content([{}], "grid", 0, 1), [PrintedPair("", None, 50.0)])
     assert content.body == "grid"
     assert content.rows == [{"gap": "", "half": "", "p": "", "verdict": NOTHING, "silent": "not run"}]
 
@@ -101,8 +101,8 @@ def test_numbers_that_differ_are_decided_for_the_page_as_a_whole() -> None:
     """A gap that is rare for one number is to be expected among forty."""
     lone = PrintedPair("a", Stat(50.0, 1.0, 5), 54.2)
     others = [PrintedPair("b", Stat(50.0, 1.0, 5), 50.1) for _ in range(39)]
-    alone = compared(Content([{}], "", 0, 0), [lone]).rows[0]
-    among = compared(Content([{} for _ in range(40)], "", 0, 0), [lone, *others]).rows[0]
+    alone = with_verdicts(Content([{}], "", 0, 0), [lone]).rows[0]
+    among = with_verdicts(Content([{} for _ in range(40)], "", 0, 0), [lone, *others]).rows[0]
     assert LEVEL / 40 < float(alone["p"]) < LEVEL
     assert alone["p"] == among["p"]
     assert (alone["verdict"], among["verdict"]) == (DIFFERS, WITHIN)

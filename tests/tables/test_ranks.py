@@ -54,13 +54,11 @@ def test_permuted_columns_are_friedmans_test_where_that_is_exact() -> None:
     assert ranks.friedman(np.full((3, 4), 2.5)) == 1
 
 
-@pytest.mark.parametrize(
-    ("columns", "methods", "too_few"), [(2, 12, True), (3, 12, False), (2, 3, True), (9, 3, False)]
-)
-def test_few_columns_can_tell_nobody_apart(columns: int, methods: int, too_few: bool) -> None:
+@pytest.mark.parametrize(("columns", "methods", "nobody"), [(2, 12, True), (3, 12, False), (2, 3, True), (9, 3, False)])
+def test_few_columns_can_tell_nobody_apart(columns: int, methods: int, nobody: bool) -> None:
     """Not where the critical difference (Demšar, section 3.2.2) is wider than from the first rank to the last."""
     critical = studentized_range.ppf(1 - LEVEL, methods, np.inf) * (methods * (methods + 1) / (12 * columns)) ** 0.5
-    assert ranks.too_few(columns, methods) == (critical >= methods - 1) == too_few
+    assert ranks.tells_nobody_apart(columns, methods) == (critical >= methods - 1) == nobody
 
 
 def test_splits_do_not_make_columns_of_which_there_are_more() -> None:

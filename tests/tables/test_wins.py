@@ -21,7 +21,7 @@ def filled(values: dict[str, list[float | None]], last: float = 0.0) -> Grid:
         mean = values[cell.row.id][spec.clients.index(cell.clients)]
         bonus = last if cell.row.method == "fedlog" else 0.0
         best, late = (None if mean is None else Stat(mean + more, 0.0, 3) for more in (0.0, bonus))
-        found[cell] = Result(best, late, 3, "complete", "", ())
+        found[cell] = Result(best, late, 3, "complete")
     return Grid(spec, "fedlog", "best", 0, found)
 
 
@@ -77,8 +77,7 @@ def test_differences_of_rows_are_taken_from_means() -> None:
     spec = load("table7")
     half, degree = spec.rows
     found = {
-        cell: Result(Stat(0.5 if cell.row == half else 0.525, 0.0, 3), None, 3, "complete", "", ())
-        for cell in spec.cells()
+        cell: Result(Stat(0.5 if cell.row == half else 0.525, 0.0, 3), None, 3, "complete") for cell in spec.cells()
     }
     table = Grid(spec, "fedlog", "best", 0, found)
     (line,) = spec.differences.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
@@ -184,8 +185,7 @@ def _of_table(commands: Commands, name: str, about: str, more: str = "") -> argp
 def _add_folder(
     sub: argparse.ArgumentParser, flag: str, default: Path | None, about: str, written: bool = True
 ) -> None:
-    kind = _folder if written else _existing
-    sub.add_argument(flag, type=kind, default=default, metavar="DIR", help=about)
+    sub.add_argument(flag, type=partial(_named, there=not written), default=default, metavar="DIR", help=about)
 
 
 def _add_out(sub: argparse.ArgumentParser, folder: str = "tables") -> None:
@@ -218,17 +218,8 @@ def _listed(of: Callable[[str], object]) -> Callable[[str], list[object]]:
     return parse
 
 
-def _folder(text: str) -> Path:
-    """Read the name of a folder that may be made, see :func:`fgl_repro.runs.folders.folder_named`."""
-    return _named(text, there=False)
-
-
-def _existing(text: str) -> Path:
-    """Read the name of a folder that is there already, as one that is only read must be."""
-    return _named(text, there=True)
-
-
 def _named(text: str, *, there: bool) -> Path:
+    """Read the name of a folder, see :func:`fgl_repro.runs.folders.folder_named`."""
     try:
         return folder_named(text, there=there)
     except UserError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fgl_repro.cli.request import TableAndProtocol, part_words
 from fgl_repro.runs.provenance import edited, mixed_graphs
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Archive
+from fgl_repro.runs.store import Archive, loaded
 from fgl_repro.runs.summary import has_other_parts
 from fgl_repro.tables import needs, reference
 from fgl_repro.tables.request import Request
@@ -43,7 +43,7 @@ def warn_of_graphs(parts: Iterable[TableAndProtocol], archive: Archive) -> None:
 def _records(parts: Iterable[TableAndProtocol], archive: Archive) -> list[Record]:
     """Load the runs that tables' numbers rest on, tuning candidates among them."""
     keys = {key for part in parts for key in needs.needed(*part, archive)}
-    return [record for key in keys if (record := archive.load(key)) is not None]
+    return list(loaded(archive, keys).values())
 
 
 def of_requests(requests: Iterable[Request], archive: Archive) -> str:

@@ -14,7 +14,7 @@ from fgl_repro.runs import curves, packed, tuning
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Archive
+from fgl_repro.runs.store import Archive, loaded
 from fgl_repro.tables import artifact, findings, needs, report
 from fgl_repro.tables.spec import TableSpec
 
@@ -73,7 +73,7 @@ def _pack(folders: RunFolders, paper: str, specs: list[TableSpec], replace: bool
     known = folders.archive(paper)  # candidates that decide which runs are needed may be published already
     needed = [(spec, needs.needed(*pair, known)) for spec in specs for pair in spec.by_protocol()]
     keys = sorted({key for _, part in needed for key in part})
-    done = {key: r for key in keys if (r := store.load(key)) is not None}
+    done = loaded(store, keys)
     held = packed.Packed(runs)
     again = packed.differing(done.values(), held)
     old = [record for record in held.values() if outdated(record.config)]

@@ -18,7 +18,7 @@ LEAST = 20
 
 def write(text: str) -> None:
     """Print text; on a terminal no table is wider than that, to a file or another program everything is as it is."""
-    print(fitted(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    print(cut_to_width(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def watched(items: Sequence[T]) -> Iterable[T]:
@@ -27,7 +27,7 @@ def watched(items: Sequence[T]) -> Iterable[T]:
     return bar
 
 
-def fitted(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """Cut tables that are wider than ``width`` letters into parts that each begin with what names the rows."""
     parts = []
     for is_table, lines in groupby(text.split("\n"), lambda line: line.startswith("|") and line.endswith("|")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fgl_repro.cli import arguments, basis, completion, exit_status, fill, publish, request, screen, site, to_wandb
 from fgl_repro.config import Config, key_of, options, science, search
@@ -13,6 +14,7 @@ from fgl_repro.runs import packed, tuning
 from fgl_repro.runs.folders import RECORDS, RunFolders
 from fgl_repro.runs.launchers.launcher import Launcher
 from fgl_repro.runs.names import label
+from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.rerun import rerun
 from fgl_repro.runs.store import Archive
 from fgl_repro.tables import artifact, compare, latex, load, needs, paired, printing, report
@@ -27,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _read(argv)
         if args.config_dir is not None:
             search(args.config_dir)
-        return COMMANDS[args.command](args)
+        return COMMANDS[args.command](args) or 0
 
     return exit_status("fgl-table", act)
 
@@ -77,43 +79,44 @@ def _run(args: argparse.Namespace) -> int:
     return 0 if ok else 1
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> None:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
     made = artifact.make(wanted.part, wanted.protocol, archive)
     basis.warn([wanted], archive)
     if args.csv:
-        basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
-        print(printing.csv_text(made.content.rows), end="")
-        return 0
+        _print_csv(printing.csv_text(made.content.rows), (wanted.part, wanted.protocol), archive)
+        return
     screen.write(made.screen)
     print(f"\n{basis.of_requests([wanted], archive)}")
-    return 0
 
 
-def _test(args: argparse.Namespace) -> int:
+def _test(args: argparse.Namespace) -> None:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
     found = paired.compared(wanted, args.row, archive)
     basis.warn([wanted], archive)
     if args.csv:
-        basis.warn_of_graphs([(found.spec, found.protocol)], archive)
-        print(paired.csv_of(found), end="")
-        return 0
+        _print_csv(paired.csv_of(found), (found.spec, found.protocol), archive)
+        return
     screen.write(f"{paired.page(found)}\n\n{basis.numbers_rest_on([(found.spec, found.protocol)], archive)}")
-    return 0
 
 
-def _latex(args: argparse.Namespace) -> int:
+def _print_csv(text: str, part: request.TableAndProtocol, archive: Archive) -> None:
+    """Print the CSV of a table, and say on stderr where its runs were made on different graphs."""
+    basis.warn_of_graphs([part], archive)
+    print(text, end="")
+
+
+def _latex(args: argparse.Namespace) -> None:
     wanted = _one(args)
     archive = _archive(args, wanted.spec.paper)
     basis.warn([wanted], archive)
     basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
     print(latex.text(wanted.part, wanted.protocol, archive, printed=args.print))
-    return 0
 
 
-def _missing(args: argparse.Namespace) -> int:
+def _missing(args: argparse.Namespace) -> None:
     requests = _several(args)
     archive = _archive(args, requests[0].spec.paper)
     configs: dict[str, Config] = {}
@@ -129,23 +132,30 @@ def _missing(args: argparse.Namespace) -> int:
             left.append(science(chosen or config))
         elif (record := archive.load(key)) is not None and not record.on_gpu:
             costs.learn(record.config, record.seconds["total"])  # what ran here counts, too
-    known = [seconds for identity in left if (seconds := costs.of_like(identity)) is not None]
     for blank in dict.fromkeys(wanted.part.blank for wanted in requests if wanted.part.absent):
         print(f"fgl-table: {blank} Where you have them, --datasets names what to run.", file=sys.stderr)
-    if left:
-        durations = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
-        new = len(left) - len(known)
-        durations += (
-            [f"how long {'they take' if new == len(left) else f'{new} of them take'} is not known"] if new else []
-        )
-    summary = "; ".join([f"{len(left)} runs, {durations[0]}", *durations[1:]]) if left else "nothing is missing"
-    print(f"fgl-table: {summary}.", file=sys.stderr)
-    return 0
+    print(f"fgl-table: {_estimate(left, costs)}", file=sys.stderr)
 
 
-def _compare(args: argparse.Namespace) -> int:
+def _estimate(left: Sequence[Mapping[str, Any]], costs: Costs) -> str:
+    """Say how many runs are left, and how long they take as far as that is known.
+
+    Args:
+        left: The science of each run.
+    """
+    if not left:
+        return "nothing is missing."
+    known = [seconds for identity in left if (seconds := costs.of_like(identity)) is not None]
+    durations = [f"about {duration(sum(known) / 3600)} on one core"] if known else []
+    if new := len(left) - len(known):
+        durations.append(f"how long {f'{new} of them take' if known else 'they take'} is not known")
+    return f"{len(left)} runs, {'; '.join(durations)}."
+
+
+def _compare(args: argparse.Namespace) -> None:
     if args.csv:
-        return _compare_as_csv(_one(args), args)
+        _compare_as_csv(_one(args), args)
+        return
     requests = _several(args)
     archive = _archive(args, requests[0].spec.paper)
     for number, wanted in enumerate(screen.watched(requests)):
@@ -161,17 +171,15 @@ def _compare(args: argparse.Namespace) -> int:
         print(f"\n{where_written}")
     print(basis.of_requests(requests, archive))
     basis.warn(requests, archive)
-    return 0
 
 
-def _compare_as_csv(wanted: Request, args: argparse.Namespace) -> int:
+def _compare_as_csv(wanted: Request, args: argparse.Namespace) -> None:
     """Print every number of one table beside the printed one; nothing is written."""
     archive = _archive(args, wanted.spec.paper)
     content = artifact.make(wanted.part, wanted.protocol, archive).content
     basis.warn([wanted], archive)
-    basis.warn_of_graphs([(wanted.part, wanted.protocol)], archive)
-    print(printing.csv_text(compare.rows(content.grid) if content.grid else content.rows), end="")
-    return 0
+    lines = compare.rows(content.grid) if content.grid else content.rows
+    _print_csv(printing.csv_text(lines), (wanted.part, wanted.protocol), archive)
 
 
 def _push(args: argparse.Namespace) -> int:
@@ -183,41 +191,35 @@ def _push(args: argparse.Namespace) -> int:
     return 0 if all_taken else 1
 
 
-def _dashboard(args: argparse.Namespace) -> int:
+def _dashboard(args: argparse.Namespace) -> None:
     wanted, folders = _one(args), _folders(args)
     written = to_wandb.dashboard(wanted, folders, project=args.project, entity=args.entity, out=args.out)
     print("Written:", ", ".join(map(str, written)))
-    return 0
 
 
-def _publish(args: argparse.Namespace) -> int:
+def _publish(args: argparse.Namespace) -> None:
     publish.publish(args.table, _folders(args), only_records=args.only_records, replace=args.replace)
-    return 0
 
 
-def _unpack(args: argparse.Namespace) -> int:
+def _unpack(args: argparse.Namespace) -> None:
     publish.unpack(args.table, _folders(args))
-    return 0
 
 
-def _report(args: argparse.Namespace) -> int:
+def _report(args: argparse.Namespace) -> None:
     for paper in request.specs(None):
         filled = publish.filled(paper, archive := _archive(args, paper))
         print(f"Written to {report.write(paper, filled, args.out / paper, archive)}.")
-    return 0
 
 
-def _completion(args: argparse.Namespace) -> int:
+def _completion(args: argparse.Namespace) -> None:
     names = {"table": [*load.names(), *load.papers()], "protocol": options("protocol")}
     names |= {"datasets": options("dataset"), "methods": options("method"), "add": options("method")}
     print(completion.script(arguments.parser(), args.shell, names))
-    return 0
 
 
-def _site(args: argparse.Namespace) -> int:
+def _site(args: argparse.Namespace) -> None:
     front = site.write(args.table, _folders(args), args.tables, args.guides, args.out)
     print(f"Written: {front} (open it in a browser).")
-    return 0
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -263,7 +265,7 @@ def _rerun(args: argparse.Namespace) -> int:
     return 0 if found.ok else 1
 
 
-COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int | None]] = {
     "run": _run,
     "show": _show,
     "test": _test,

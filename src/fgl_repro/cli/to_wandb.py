@@ -16,7 +16,7 @@ from fgl_repro.runs import tracking
 from fgl_repro.runs.folders import RunFolders
 from fgl_repro.runs.provenance import mixed_graphs
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import Archive, RecordStore
+from fgl_repro.runs.store import Archive, RecordStore, loaded
 from fgl_repro.tables import artifact, needs, results, run_labels
 from fgl_repro.tables.request import Request
 from fgl_repro.tables.swept import added_lines
@@ -40,8 +40,7 @@ def push(
     spec, archive = wanted.part, folders.archive(wanted.spec.paper)
     configs, _ = needs.chosen_runs(spec, wanted.protocol, archive)
     tags = [spec.paper, spec.name, wanted.protocol]
-    keys = dict.fromkeys(key_of(config) for config in configs)
-    recorded = [record for key in keys if (record := archive.load(key)) is not None]
+    recorded = list(loaded(archive, map(key_of, configs)).values())
     if not recorded:
         raise _nothing(wanted)
     if mixed := mixed_graphs(recorded):

@@ -29,7 +29,8 @@ def from_science(identity: Mapping[str, Any]) -> Config:
     Raises:
         UserError: This version does not know an option of it, or a value of one.
     """
-    return Config(**{axis: _from(axis, identity[axis]) for axis in AXES}, seed=identity["seed"])
+    parts: dict[str, Any] = {axis: _class(axis, identity[axis]).from_identity(identity[axis]) for axis in AXES}
+    return Config(**parts, seed=identity["seed"])
 
 
 def outdated(identity: Mapping[str, Any]) -> bool:
@@ -44,10 +45,6 @@ def outdated(identity: Mapping[str, Any]) -> bool:
         except UserError:
             continue
     return False
-
-
-def _from(axis: str, part: Mapping[str, Any]) -> Any:
-    return _class(axis, part).from_identity(part)
 
 
 def _class(axis: str, part: Mapping[str, Any]) -> type[Axis]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
@@ -61,31 +61,25 @@ class Axis:
 
     def at_least(self, least: float, *names: str) -> None:
         """Refuse fields below ``least``, and those that are no finite number, with a :class:`UserError`."""
-        for name in names:
-            if not least <= getattr(self, name) < float("inf"):
-                raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at least {least}.")
+        self._bounded(names, lambda value: least <= value < float("inf"), f"at least {least}")
 
     def at_most(self, greatest: float, *names: str) -> None:
-        """Refuse fields above ``greatest`` with a :class:`UserError`."""
-        for name in names:
-            if getattr(self, name) > greatest:
-                raise UserError(f"{self.axis}.{name}={getattr(self, name)} is out of range: give at most {greatest}.")
+        """Refuse fields above ``greatest`` with a :class:`UserError`; what is no number passes."""
+        self._bounded(names, lambda value: not value > greatest, f"at most {greatest}")
 
     def more_than(self, bound: float, *names: str) -> None:
         """Refuse fields not above ``bound``, and those that are no finite number, with a :class:`UserError`."""
-        for name in names:
-            if not bound < getattr(self, name) < float("inf"):
-                raise UserError(
-                    f"{self.axis}.{name}={getattr(self, name)} is out of range: give a number above {bound}."
-                )
+        self._bounded(names, lambda value: bound < value < float("inf"), f"a number above {bound}")
 
     def less_than(self, bound: float, *names: str) -> None:
         """Refuse fields not below ``bound`` with a :class:`UserError`."""
+        self._bounded(names, lambda value: value < bound, f"a number below {bound}")
+
+    def _bounded(self, names: Sequence[str], test: Callable[[float], bool], what: str) -> None:
+        """Refuse fields whose value does not pass the test, and say what may be given instead."""
         for name in names:
-            if not getattr(self, name) < bound:
-                raise UserError(
-                    f"{self.axis}.{name}={getattr(self, name)} is out of range: give a number below {bound}."
-                )
+            if not test(value := getattr(self, name)):
+                raise UserError(f"{self.axis}.{name}={value} is out of range: give {what}.")
 
     def one_of(self, **known: tuple[str | int, ...]) -> None:
         """Refuse fields that are none of a few words or numbers, with a :class:`UserError`."""

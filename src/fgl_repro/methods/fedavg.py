@@ -14,18 +14,20 @@ With ``secure`` clients send n_k theta_k and n_k masked, so that the server lear
 eight bytes a parameter instead of four. Methods built on this one have it where they leave the mean as it is.
 Evaluated model: each client's own after its local epochs, before averaging (FED-PUB's and FedLoG's code), or, where the
 protocol says so, the mean itself. With ``release``, FedSage's GraphSAGE and its protocol this is FedSage, whose code
-starts from the mean of independent models (here: one model) and has one Adam for all clients, each in turn.
+starts from the mean of a model of each client (``starts``; here: one model), which is about a root of their number
+smaller, and has one Adam for all clients, each in turn (``protocol.moments=shared``): fgl-table show fedsage/starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fgl_repro.core.errors import UserError
 from fgl_repro.core.lazy import lazy, torch
 from fgl_repro.core.schema import added
+from fgl_repro.core.streams import torch_rng
 from fgl_repro.fl.messages import Message, Weights
 from fgl_repro.fl.method import Method, S, that_can_hide_uploads
 from fgl_repro.fl.mixing import average, flat, unflat
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from fgl_repro.fl import secure
     from fgl_repro.fl.clients import Clients
     from fgl_repro.fl.phase import Phase
+    from fgl_repro.fl.start import Start
+    from fgl_repro.nn.models.model import Model
 else:
     secure = lazy("fgl_repro.fl.secure")
 
@@ -51,6 +55,7 @@ ROUND = ("state", "receive", "fit", "upload", "aggregate")
 class FedAvg(Method[S]):
     """Attributes:
     secure: Whether the server sees masked uploads, and of them the sum alone.
+    starts: Of how many networks, drawn independently, all clients start from the mean.
     """
 
     name: ClassVar[str] = "fedavg"
@@ -62,6 +67,7 @@ class FedAvg(Method[S]):
 
     variant: str = "release"
     secure: bool = added(False)
+    starts: int = added(1)
 
     @classmethod
     def can_hide_uploads(cls) -> bool:
@@ -85,6 +91,18 @@ class FedAvg(Method[S]):
                 "method.secure=true is for a server that takes one mean of whole models and clients that keep no state "
                 f"beside them, which {self.name} has not: drop it, or choose method from {that_can_hide_uploads()}."
             )
+
+        self.at_least(1, "starts")
+        if self.starts > 1 and type(self).start is not FedAvg.start:
+            raise UserError(f"method.starts={self.starts}: {self.name} has a start of its own, drop it.")
+
+    def start(self, model: Model, seed: int) -> Start:
+        one = super().start(model, seed)
+        more = [model.init(torch_rng(f"init/{number}", seed)) for number in range(1, self.starts)]
+        if not more:
+            return one
+        drawn = [one.weights, *more]
+        return replace(one, weights={name: torch.stack([each[name] for each in drawn]).mean(0) for name in one.weights})
 
     @property
     def in_turn(self) -> bool:

@@ -12,7 +12,8 @@ Variants:
                       clients of CiteSeer and PubMed with K = 3)
              L_logit  sum_c p_c L^c, L^c = logsumexp_i u_ic - log N, with
                       u_ic = 1(y_i != c) (f_ic - log(p_c + 1e-9) + log(1/C + 1e-9)): the indicator multiplies the
-                      logit, so a true-class row adds e^0 = 1 (the paper's appendix: 1(y_i != c) e^f, no prior).
+                      logit, so a true-class row adds e^0 = 1 (the paper's appendix: 1(y_i != c) e^f, no prior, and
+                      ``suppression`` 1 where the code has 0.005; it is not built).
     vacant   CE(f) + lam * L_dis: the distillation of fedvls without its calibration.
     rest     CE(f) + lam * mean_i KL(g || f) over O and one class more, all that are not vacant taken together, so that
              it is not zero where one class is missing.

@@ -103,7 +103,7 @@ class RunFolders:
         """What counts as done: runs recorded here, and (unless ``fresh``) those published."""
         if self.fresh:
             return Archive(self.store, {}, lenient=True)
-        return self.archive(self.paper, lenient=True) if self.paper else self.archive_of_all()
+        return self.archive(self.paper, lenient=True)
 
     @property
     def papers(self) -> list[str]:
@@ -132,7 +132,7 @@ class RunFolders:
         """
         return self.published(paper).below(RecordStore(self.results / paper))
 
-    def archive_of_all(self, *, lenient: bool = True) -> Archive:
+    def archive_of_all(self, *, lenient: bool) -> Archive:
         """Return what was run here, over what was published of any paper."""
         every = [self.published(paper) for paper in self.papers]
         runs, rounds, diverged = (ChainMap(*each) for each in zip(({}, {}, {}), *every, strict=True))
@@ -171,9 +171,6 @@ class RunFolders:
             for each in runs
             if each.startswith(key) and each[:PREFIX] not in here
         }
-        if not here and not published:
-            where = f"{self.results}/*/runs.csv, column key, and {self.records}"
-            raise UserError(f"no run, recorded here or published, has a key that starts with {key!r}: see {where}.")
         if len(here) + len(published) > 1:
             labels = {each: _label(own.load_if_whole(each)) for each in sorted(here)[:NAMED]}
             labels |= {each: _label(published[each][each]) for each in sorted(published)[: NAMED - len(labels)]}
@@ -182,10 +179,11 @@ class RunFolders:
             count = len(here) + len(published)
             further = f" and {count - len(labels)} others" if count > len(labels) else ""
             raise UserError(f"{count} runs have a key that starts with {key!r}, {named}{further}: give more digits.")
-        if here:
-            return own.find(key)
-        ((whole, runs),) = published.items()
-        return runs[whole]
+        record = own.load(here[0]) if here else next((runs[whole] for whole, runs in published.items()), None)
+        if record is None or not record.key.startswith(key):  # a file's name has only the first digits of a key
+            where = f"{self.results}/*/runs.csv, column key, and {self.records}"
+            raise UserError(f"no run, recorded here or published, has a key that starts with {key!r}: see {where}.")
+        return record
 
 
 def _label(record: Record | None) -> str:

@@ -232,15 +232,6 @@ class RecordStore:
                 sentences.append(sentence(error))
         return sentences
 
-    def find(self, prefix: str) -> Record:
-        """Find the one finished run whose key starts with ``prefix``; UserError for none, or more than one."""
-        named = [p for p in self.files() if p.stem.startswith(prefix[:PREFIX])]
-        found = [r for r in (_read(path, Record) for path in named) if r.key.startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
-        what = "no record" if not found else f"{len(found)} records"
-        raise UserError(f"{what} in {self.folder} with a key that starts with {prefix!r}: see the names of its files.")
-
     def prepare(self) -> None:
         """Make the folder; OSError if that or writing in it is impossible."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -357,6 +348,11 @@ class Archive:
 
 RunSource = RecordStore | Archive
 """Anything that answers for a key."""
+
+
+def loaded(source: RunSource, keys: Iterable[str]) -> dict[str, Record]:
+    """Load the finished runs among ``keys``, in their order; a key without a record is left out."""
+    return {key: record for key in keys if (record := source.load(key)) is not None}
 
 
 def is_missing(config: Config, source: RunSource) -> bool:

@@ -84,7 +84,7 @@ def shares(lines: Sequence[Mapping[str, Any]], ranked: int = RANKED) -> dict[str
     numbers = [[float(line[f"{line['printed_selection']}_{name}"]) for name in ("points", "half")] for line in close]
     # "all" keeps the place that HEADS gives it; it is filled below
     out |= {"all": "", "closely": sum(abs(points) <= half <= POINTS for points, half in numbers)}
-    for name, own in (("all", once), ("looked at", _fitted(once, 1)), ("not looked at", _fitted(once, 0))):
+    for name, own in (("all", once), ("looked at", _looked_at(once, 1)), ("not looked at", _looked_at(once, 0))):
         telling = [at[id(line)] for line in own if at[id(line)] != NOTHING]
         out[name] = f"{telling.count(REPRODUCED)} of {len(telling)}" if telling else ""
     out["old rule"] = f"{old.count('agrees')} of {old.count('agrees') + old.count('differs')}"
@@ -98,7 +98,7 @@ def shares(lines: Sequence[Mapping[str, Any]], ranked: int = RANKED) -> dict[str
     return out | {"tau": f"{np.median(taus):+.2f}" if taus else ""}
 
 
-def _fitted(lines: Sequence[Mapping[str, Any]], fitted: int) -> list[Mapping[str, Any]]:
+def _looked_at(lines: Sequence[Mapping[str, Any]], fitted: int) -> list[Mapping[str, Any]]:
     return [line for line in lines if int(line["fitted"]) == fitted]
 
 
@@ -179,7 +179,7 @@ def beside(table: Grid, panel: Panel, dataset: str, clients: int, found: CellVer
     return grid_text(heads[:shown], [line[:shown] for line in body]) if body else ""
 
 
-def fitted(table: Grid) -> list[str]:
+def warning_of_fit(table: Grid) -> list[str]:
     """Give the warning where a protocol's settings were chosen by looking at printed numbers; nothing where not."""
     shown = {row.method: row.name for row in table.spec.rows}
     named = [f"{shown[m]} ({', '.join(map(spelled, names))})" for m, names in table.fitted.items()]
@@ -201,7 +201,7 @@ def markdown(table: Grid) -> str:
         f"# {spec.display}, {spec.heading} beside the paper, protocol `{table.protocol}`",
         _how_to_read(table),
         *filter(None, (errors(table), rebuilds(spec.datasets))),
-        *fitted(table),
+        *warning_of_fit(table),
         *fine_tuned(table),
     ]
     if has_printed_numbers(table):
@@ -256,7 +256,7 @@ def screen(table: Grid) -> str:
     if spec.differences:
         blocks += [difference_head(spec), differences(table)]
     notes = errors(table), rebuilds(spec.datasets), spec.blank
-    return "\n\n".join([*blocks, *filter(None, notes), *fitted(table), *fine_tuned(table)])
+    return "\n\n".join([*blocks, *filter(None, notes), *warning_of_fit(table), *fine_tuned(table)])
 
 
 def errors(table: Grid) -> str:

@@ -209,7 +209,7 @@ def _notes(table: Grid, marks: Marks, printed: bool) -> str:
     sentences = [
         stars,
         "A small number in brackets: of fewer seeds, so many." * few,
-        *compare.fitted(table),
+        *compare.warning_of_fit(table),
         *compare.fine_tuned(table),
     ]
     sentences += [rebuilds(spec.datasets), spec.blank]

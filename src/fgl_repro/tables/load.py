@@ -55,6 +55,12 @@ def _short(name: str) -> str:
     return re.sub(r"table|[/_-]", "", name.lower())
 
 
+def by_number(number: str) -> tuple[str, int, str]:
+    """Give the key by which numbers of tables are sorted: 2 before 10, and D2 behind both."""
+    word, digits, part = re.fullmatch(r"(\D*)(\d*)(.*)", number).groups()  # type: ignore[union-attr]
+    return word, int(digits or 0), part
+
+
 @cache_of_options
 def _paths(searched: tuple[Path, ...]) -> dict[str, Path]:
     found: dict[str, Path] = {}
@@ -67,10 +73,10 @@ def _paths(searched: tuple[Path, ...]) -> dict[str, Path]:
             raise UserError(f"the table {path} would overwrite the files of {other}: give its yaml another name.")
         found[f"{path.parent.name}/{path.stem}"] = path
 
-    def order(name: str) -> tuple[str, bool, str, int, str]:
+    def order(name: str) -> tuple[str, bool, tuple[str, int, str]]:
         paper, _, number = name.partition("/")
-        word, digits, part = re.fullmatch(r"(\D*)(\d*)(.*)", number).groups()  # type: ignore[union-attr]
-        return paper, word == "fig", word, int(digits or 0), part
+        key = by_number(number)
+        return paper, key[0] == "fig", key
 
     return {name: found[name] for name in sorted(found, key=order)}
 

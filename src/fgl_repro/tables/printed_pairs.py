@@ -40,7 +40,7 @@ class PrintedPair:
     suspect: bool = False
 
 
-def shown(pair: PrintedPair) -> Evidence:
+def evidence_of(pair: PrintedPair) -> Evidence:
     """Find what our runs say about the printed number; gap and interval in hundredths of the whole."""
     scale = pair.whole or 1.0
     theirs = None
@@ -56,14 +56,14 @@ def shown(pair: PrintedPair) -> Evidence:
     return found
 
 
-def compared(content: Content, pairs: Sequence[PrintedPair], beside: str = "print") -> Content:
+def with_verdicts(content: Content, pairs: Sequence[PrintedPair], beside: str = "print") -> Content:
     """Add verdicts to the content's rows, and a sentence on them below its body; all are decided together.
 
     Args:
         pairs: One for each row, in the order of rows.
         beside: What the numbers beside ours are called, where they are not a paper's.
     """
-    found = [shown(pair) for pair in pairs]
+    found = [evidence_of(pair) for pair in pairs]
     decided = verdicts(found)
     verdict_columns = [
         {"gap": decimal(each.gap, 2), "half": decimal(each.half, 2), "p": decimal(each.p, 4)}

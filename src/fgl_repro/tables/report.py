@@ -14,7 +14,7 @@ from fgl_repro.core.files import write_atomic
 from fgl_repro.data.catalog import rebuilds
 from fgl_repro.runs.progress import Costs
 from fgl_repro.runs.record import on_cpus
-from fgl_repro.runs.store import RunSource
+from fgl_repro.runs.store import RunSource, loaded
 from fgl_repro.tables import agreement, compare, needs, reference, verdict
 from fgl_repro.tables.added import compares_methods
 from fgl_repro.tables.artifact import Artifact
@@ -323,8 +323,8 @@ def _time(filled: Sequence[Grid], source: RunSource) -> str:
         groups.setdefault((table.protocol, frozenset(needed)), []).append(table.spec.table)
     body = []
     for (protocol, keys), names in groups.items():
-        done = [record for key in sorted(keys) if (record := source.load(key)) is not None]
-        timed = {run.key: run.seconds["total"] for run in on_cpus(done)}
+        done = loaded(source, sorted(keys))
+        timed = {run.key: run.seconds["total"] for run in on_cpus(done.values())}
         costs = Costs((configs[key], seconds) for key, seconds in timed.items())
         hours = sum(timed[key] if key in timed else costs.seconds(configs[key]) for key in sorted(keys)) / 3600
         about = "" if len(timed) == len(keys) else "about "

@@ -69,8 +69,8 @@ class Result:
     last: Stat | None
     wanted: int
     status: str
-    chosen: str
-    keys: tuple[str, ...]
+    chosen: str = ""
+    keys: tuple[str, ...] = ()
     hours: float | None = None
     lost: str = ""
     fine_tuned: bool = False
@@ -185,10 +185,10 @@ def measured(record: Record, probe: str, selection: str, metric: str) -> float |
 def result(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> Result:
     """Fill one cell from the records of its seeds."""
     if not cell.fits:
-        return Result(None, None, len(spec.seeds), "no data", "", ())
+        return Result(None, None, len(spec.seeds), "no data")
     keys, candidate = needs.chosen_keys(spec, cell, protocol, source)
     if candidate is None:
-        return Result(None, None, len(spec.seeds), "untuned", "", ())
+        return Result(None, None, len(spec.seeds), "untuned")
     found = [(key, record) for key in keys if (record := source.load(key)) is not None]
     ddof = candidate.config.protocol.ddof
 

@@ -5,12 +5,11 @@ Its template, ``README.md.in``, is prose with ``{scoreboard}``, ``{machines}`` a
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from fgl_repro.tables import causes, compare
-from fgl_repro.tables.load import load, papers
+from fgl_repro.tables.load import by_number, load, papers
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.published import PublishedPaper, Words
 
@@ -50,7 +49,7 @@ def board(every: Mapping[str, PublishedPaper]) -> str:
     """Write a line for each paper and protocol: its printed numbers by verdict, and links to what is behind them."""
     body: list[list[object]] = []
     for paper, protocol, ran in scores(every):
-        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=_by_number)]
+        links = [f"[{table}]({paper}/{protocol}/compare_{table}.md)" for table in sorted(ran, key=by_number)]
         names = (
             f"[{papers()[paper]}]({paper}/FINDINGS.md)",
             f"[`{protocol}`]({paper}/README.md)",
@@ -59,12 +58,6 @@ def board(every: Mapping[str, PublishedPaper]) -> str:
         body.append([*names, *compare.shares([line for own in ran.values() for line in own]).values()])
     heads = ["paper", "protocol", "tables", *compare.HEADS]
     return grid_text(heads, body, numbers_from=3)
-
-
-def _by_number(table: str) -> tuple[str, int, str]:
-    """Give the key by which numbers of tables are sorted: 2 before 10, and D2 behind both."""
-    letter, number, rest = re.fullmatch(r"(\D*)(\d*)(.*)", table).groups()  # type: ignore[union-attr]
-    return letter, int(number or 0), rest
 
 
 def machines(every: Mapping[str, PublishedPaper]) -> str:

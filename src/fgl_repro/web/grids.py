@@ -10,6 +10,7 @@ from typing import Any
 from fgl_repro.fl.metrics import METRICS
 from fgl_repro.tables.entries import ACCURACY, place
 from fgl_repro.tables.published import Words, lines_of
+from fgl_repro.tables.results import Stat
 from fgl_repro.tables.spec import TableSpec
 from fgl_repro.tables.verdict import LEVEL
 from fgl_repro.web.runs import Runs
@@ -98,8 +99,8 @@ def _to_beat(
         found: dict[str, Any] = {}
         if ours is not None:
             found = {"method": ours["method"], "mean": ours["mean"], "std": ours["std"], "seeds": ours["seeds"]}
-            if ours["std"] is not None and (n := ours["seeds"]) > 1:
-                std = ours["std"] * math.sqrt((n - ddof) / (n - 1))
+            over_seeds = Stat(ours["mean"], ours["std"], n := ours["seeds"])
+            if n > 1 and (std := over_seeds.restated(ddof, 1).std) is not None:
                 found["needed"] = round(
                     ours["mean"] + sign * t.ppf(1 - LEVEL / 2, 2 * n - 2) * std * math.sqrt(2 / n), 4
                 )

@@ -17,8 +17,9 @@ Variants: how large w are at first, of which T does not depend, but what a step 
     release  1 / K each, as the released code has it: a step is K times as much of a weight.
 tau = 4, weight decay 1e-4 and steps that fade like a cosine are the released code's, for its own DENSE, too.
 
-Further known differences from the released code: gradients are not clipped; weights are never held near those before,
-for there that bound is never reached.
+Further known differences from the released code: the student starts as the clients' mean, there at random, as with
+``student=random`` (fgl-table show opfgl/students), in both variants; gradients are not clipped; weights are never held
+near those before, for there that bound is never reached.
 The server must see single models, so that secure aggregation is none for it.
 """
 

@@ -1,8 +1,7 @@
 """DENSE: the clients' models together teach one, on graphs that a generator makes up against it.
 
 Paper: Zhang et al., "DENSE: Data-Free One-Shot Federated Learning", NeurIPS 2022; released code for images. Clients
-train and send their models once; T is the mean of their logits, S the server's model, which starts as their mean. In
-each of ``epochs`` epochs
+train and send their models once; T is the mean of their logits, S the server's model. In each of ``epochs`` epochs
 
     generator  begins anew; 30 steps of Adam on its weights and the noise z that it makes features of:
                min CE(T(x), y) - mean(1[argmax S != argmax T] KL(T || S));  the x of lowest loss joins the pool
@@ -20,8 +19,9 @@ SGD at 0.005 with momentum 0.9, whose step grows with them. So features are held
 student steps with Adam, as everything in O-pFGL (``optimiser``). 20 epochs and not 200: by validation accuracy after
 fine-tuning on Cora, 10 do as well as 50.
 
-Further known differences from the released code: gradients are not clipped; a generator begun anew has FedTAD's
-distribution, not N(0, 0.02). ``renewed=false`` goes on with it, ``student=random`` does not start from the mean.
+Further known differences from the released code: S starts as the clients' mean, there at random, as with
+``student=random`` (what that is worth: fgl-table show opfgl/students); a generator begun anew has FedTAD's
+distribution, not N(0, 0.02). ``renewed=false`` goes on with it.
 The server must see single models, so that secure aggregation is none for it.
 """
 

@@ -29,6 +29,9 @@ Variants, where the paper and its code (zkhku/fedsage at 5b3429a) part:
     mended              the whole graph, without dropout            nodes that were left; fGen's dropout stays on
     dGen's bias starts  at the mean of n_v                          at random
 
+Share h: the paper has 3.4 to 27.8 %, which are the least and the most of the links that its parts lose, so that h was
+probably each part's share of these; 10 %, the code's, is ours everywhere. On PubMed that rounds nearly all counts to 0.
+
 Both: a warm-up on (5) at home (Algorithm 1 has none: ``warmup=0``), a new Adam for (6), counts capped at P, tanh and
 the widths of the code (the paper gives none), a stream of its own for every client's generator. The owner draws noise
 and choice and sends them along, so that all clients judge the same vectors in (6). Of dGen: started at random, its
@@ -38,11 +41,11 @@ the paper is silent on the start, the code has this.
 ``shared``: one generator for all, the mean of the clients' after every epoch on (5), without (6) (Table D2).
 
 Left out: labels shifted past hidden nodes, and labels of test nodes, in the code's L^c (here: training nodes); sampled
-neighbours in phase 1; that its 60 % are drawn class by class; that its L^f, looking for the nearest of the first P
-hidden neighbours, compares a mean with a sum over features and so ends nearly always with the last of them. In phase 2
-the code has one Adam for all clients (``protocol.moments=shared``); here each has its own. Splits, batches, rounds and
-repetitions are the protocol's, widths and sampled neighbours of the classifier the model's, Louvain the partitioner's.
-Neither z nor gradients are protected.
+neighbours in phase 1, and in tests, which take all (``model=sage_halves_sampled``); that its 60 % are drawn class by
+class; that its L^f, looking for the nearest of the first P hidden neighbours, compares a mean with a sum over features
+and so ends nearly always with the last of them. In phase 2 the code has one Adam for all clients
+(``protocol.moments=shared``); here each has its own. Splits, batches, rounds and repetitions are the protocol's, widths
+and sampled neighbours of the classifier the model's, Louvain the partitioner's. Neither z nor gradients are protected.
 
 Generators depend on other clients through features alone, never on each other: they are trained in groups that fit in
 memory, since the last layer of one has 2048 x P d weights (38 million on CiteSeer).

@@ -17,17 +17,19 @@ Variants:
     release  the code as it is: generated nodes are linked with nobody (rounding down leaves the identity), so that FGW
              aligns with no structure; generators drop out at the server, too; I holds the gradient that the step before
              has left.
-    paper    links of nearest neighbours at the clients; no dropout at the server; I alone.
+    paper    links of nearest neighbours at the clients, and each real node linked with itself in FGW, as generated ones
+             are; no dropout at the server; I alone.
 
 Known differences: couplings of FGW come from proximal steps for all clients at once, which stop before the least
 distance; ``couplings=conditional`` has the conditional gradients of the solver that the code calls, client by client.
 Generators see training nodes and their labels alone: those of the others, which the code feeds in, have no part in any
 loss but by their links. The norm of I, a constant in the loss, is left out, and a node's link to itself, which the code
-counts twice in I, counts once. Hidden width 128 and dropout 0.3 are the code's; here the model is the configuration's.
-Better than O-pFGL prints; its fine-tuning decides: results/opfgl/notes. Generators know no architecture, so another
-backbone changes the server alone: h and W are those of its first layer as it is, neighbours and all (GraphSAGE: both
-maps one above the other; SGC: the only layer). O-pFGL prints GHOST with GAT, and "N/A" with GraphSAGE and SGC, of which
-it does not say why: there h and W are our reading.
+counts twice in I, counts once. Generators start from the same weights, in the code each from its own. Hidden width 128
+and dropout 0.3 are the code's; here the model is the configuration's. Better than O-pFGL prints; its fine-tuning
+decides: results/opfgl/notes. Generators know no architecture, so another backbone changes the server alone: h and W are
+those of its first layer as it is, neighbours and all (GraphSAGE: both maps one above the other; SGC: the only layer).
+O-pFGL prints GHOST with GAT, and "N/A" with GraphSAGE and SGC, of which it does not say why: there h and W are our
+reading.
 """
 
 from __future__ import annotations

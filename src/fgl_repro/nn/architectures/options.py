@@ -97,7 +97,7 @@ class Sgc(Architecture):
 
 @dataclass
 class Ssgc(Sgc):
-    """As SGC with a mean over all powers up to K, in which a node's own features weigh more.
+    """As SGC with a mean over all powers up to K, in which a node's own features have a weight of their own.
 
     Attributes:
         teleport: Weight of the own features; the powers share the rest.

@@ -45,7 +45,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     heads = ["", *(head for number in rounds for head in (f"round {number}", beside))]
     bare = [why for curve in found.values() for why in curve.bare]
     content = common.filled(spec, heads, line, wanted, bare)
-    return printed_pairs.compared(content, pairs, str(spec.options.get("verdicts", "print")))
+    return printed_pairs.with_verdicts(content, pairs, str(spec.options.get("verdicts", "print")))
 
 
 def by_round(spec: TableSpec) -> dict[tuple[str, int], float]:

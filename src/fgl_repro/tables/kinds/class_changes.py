@@ -69,7 +69,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     caption = f"F1 in points above {first.name}, mean and std over seeds; in brackets what the paper's text says."
     done = common.count_done(rows, wanted)
     content = Content(rows, f"{caption}\n\n{body}", done, len(rows), draw=lambda figure: draw(figure, found))
-    return printed_pairs.compared(content, pairs)
+    return printed_pairs.with_verdicts(content, pairs)
 
 
 def by_seed(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> dict[int, list[ClassCounts]]:

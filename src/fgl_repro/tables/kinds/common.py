@@ -15,12 +15,12 @@ from fgl_repro.data.dataset import Dataset
 from fgl_repro.data.download import DataUnavailableError, data_root
 from fgl_repro.data.graph import Graph
 from fgl_repro.federation.world import World
-from fgl_repro.fl.metrics import METRICS, Metric
+from fgl_repro.fl.metrics import Metric
 from fgl_repro.runs.record import Record
-from fgl_repro.runs.store import RunSource
+from fgl_repro.runs.store import RunSource, loaded
 from fgl_repro.tables import needs, results
 from fgl_repro.tables.artifact import Content
-from fgl_repro.tables.entries import ACCURACY, Cell, Panel, place
+from fgl_repro.tables.entries import Cell, Panel, place
 from fgl_repro.tables.printing import grid_text
 from fgl_repro.tables.remembered import remembered, version_of_code
 from fgl_repro.tables.results import Stat
@@ -128,7 +128,7 @@ def without_curves(spec: TableSpec, bare: Sequence[str]) -> list[str]:
 def recorded(spec: TableSpec, cell: Cell, protocol: str, source: RunSource) -> list[Record]:
     """Load the finished runs of a cell, in the order of seeds."""
     keys, _ = needs.chosen_keys(spec, cell, protocol, source)
-    return [record for key in keys if (record := source.load(key)) is not None]
+    return list(loaded(source, keys).values())
 
 
 def data_head(spec: TableSpec, protocol: str, dataset: str) -> dict[str, Any]:
@@ -155,11 +155,6 @@ def stat_text(value: Stat | None, digits: int, wanted: int) -> str:
 def scaled(value: Stat, kind: Metric) -> Stat:
     """Scale mean and std as they are told: shares in percent."""
     return Stat(kind.scale * value.mean, None if value.std is None else kind.scale * value.std, value.n)
-
-
-def percent(value: Stat) -> Stat:
-    """Turn a fraction into percent."""
-    return scaled(value, METRICS[ACCURACY])
 
 
 def stat(values: Sequence[float]) -> Stat | None:

@@ -52,7 +52,9 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     heads = ["data set", "owners", "method", "mended", "original", "mended, paper", "original, paper"]
     heads += ["mended / original", "paper", "seeds"]
     done = sum(row["n_seeds"] == row["wanted"] for row in rows)
-    return printed_pairs.compared(Content(rows, common.grid(spec, heads, body, numbers_from=3), done, len(rows)), pairs)
+    return printed_pairs.with_verdicts(
+        Content(rows, common.grid(spec, heads, body, numbers_from=3), done, len(rows)), pairs
+    )
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

@@ -65,7 +65,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 
     heads = ["", *(head for metric in metrics for head in (metric.replace("_", " "), "paper"))]
     drawn = (lambda figure: draw(figure, spec, found)) if "charts" in spec.options else None
-    return replace(printed_pairs.compared(common.filled(spec, heads, line, wanted), pairs), draw=drawn)
+    return replace(printed_pairs.with_verdicts(common.filled(spec, heads, line, wanted), pairs), draw=drawn)
 
 
 def over_seeds(records: list[Record], cell: Cell, selection: str, fact: str, unit: float) -> Stat | None:

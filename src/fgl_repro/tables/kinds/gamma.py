@@ -27,7 +27,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
         pairs += own
         grids.append(f"### {title}, client {spec.option('client')}\n\n{body}")
     content = Content(rows, "\n\n".join(grids), sum(row["gamma"] != "" for row in rows), len(rows))
-    return printed_pairs.compared(content, pairs)
+    return printed_pairs.with_verdicts(content, pairs)
 
 
 def _column(

@@ -54,7 +54,7 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
 
     names = [f"{name}, {metric.partition('_')[0]}" for name in classes.values() for metric in OF_A_CLASS]
     heads = [head for name in names for head in (name, "paper")]
-    return printed_pairs.compared(common.filled(spec, ["method", *heads], line, wanted), pairs)
+    return printed_pairs.with_verdicts(common.filled(spec, ["method", *heads], line, wanted), pairs)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Ranks:
         splits: Over how many.
         friedman: p-value of all methods being alike.
         nemenyi: p-values of pairs of methods being alike.
-        too_few: Whether Nemenyi's test could tell nobody apart over so few columns, even the first from the last.
+        tells_nobody_apart: Whether Nemenyi's test could not tell even the first from the last over so few columns.
     """
 
     mean: pd.Series[float]
@@ -60,7 +60,7 @@ class Ranks:
     splits: int
     friedman: float
     nemenyi: pd.DataFrame
-    too_few: bool
+    tells_nobody_apart: bool
 
 
 def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
@@ -112,7 +112,7 @@ def ranked(values: pd.DataFrame, splits: int) -> Ranks | None:
     by_split = whole.rank(axis=1, ascending=False).groupby(level="seed").mean()
     means = whole.groupby(level="column").mean().round(results.DECIMALS)
     ranks = means.rank(axis=1, ascending=False)
-    p, pairs, few = friedman(ranks.to_numpy()), posthoc_nemenyi_friedman(means), too_few(*ranks.shape)
+    p, pairs, few = friedman(ranks.to_numpy()), posthoc_nemenyi_friedman(means), tells_nobody_apart(*ranks.shape)
     return Ranks(ranks.mean(), by_split.std(ddof=1), columns, len(by_split), p, pairs, few)
 
 
@@ -127,7 +127,7 @@ def friedman(ranks: np.ndarray) -> float:
     return float(1 + np.sum(apart >= np.square(ranks.sum(0)).sum() - 1e-6)) / (1 + PERMUTATIONS)
 
 
-def too_few(columns: int, methods: int) -> bool:
+def tells_nobody_apart(columns: int, methods: int) -> bool:
     """Tell whether Nemenyi's test could not tell a method that is always first from one that is always last."""
     from scikit_posthocs import posthoc_nemenyi_friedman
 
@@ -177,7 +177,7 @@ def _sentence(spec: TableSpec, found: Ranks) -> str:
     differing = [name for name in found.mean.index if name != own and found.nemenyi[own][name] < LEVEL]
     text += f" {own} has rank {found.mean[own]:.2f} ± {found.std[own]:.2f}, "
     text += f"behind {', '.join(ahead)}; " if ahead else "ahead of all; "
-    if found.too_few:
+    if found.tells_nobody_apart:
         return f"{text}so few columns can tell nobody apart (Nemenyi)."
     return f"{text}told apart from {', '.join(differing) or 'none'} (Nemenyi, {100 * LEVEL:.0f} %)."
 
@@ -201,6 +201,6 @@ def draw(figure: Figure, panels: Sequence[tuple[Panel, Ranks]]) -> None:
         for line in chart.lines:  # the package draws bars through sets of names, in another order in every process
             if len(set(line.get_ydata())) == 1:
                 line.set_xdata(sorted(line.get_xdata()))
-        few = ": too few to tell any apart" if found.too_few else ""
+        few = ": too few to tell any apart" if found.tells_nobody_apart else ""
         title = f"{panel.title}: average rank, {len(found.columns)} columns, {found.splits} splits{few}"
         chart.set_title(title, fontsize=10)

@@ -86,4 +86,4 @@ def content(spec: TableSpec, protocol: str, source: RunSource) -> Content:
     heads = ["method", "rounds", "reached by", "paper", "MB", "paper"]
     bare = [common.UNASKED] * sum(found.bare for found in reach.values())
     content = common.filled(spec, heads, line, wanted, bare)
-    return printed_pairs.compared(content, pairs)
+    return printed_pairs.with_verdicts(content, pairs)

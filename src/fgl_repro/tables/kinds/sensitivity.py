@@ -131,4 +131,4 @@ def mean_of(table: Grid, cells: Sequence[Cell], by_seed: Sequence[Results]) -> R
     states = {part.status for part in parts}
     status = states.pop() if len(states) == 1 else "partial"
     keys = tuple(key for part in parts for key in part.keys)
-    return Result(over_seeds("best"), over_seeds("last"), len(by_seed), status, "", keys)
+    return Result(over_seeds("best"), over_seeds("last"), len(by_seed), status, keys=keys)

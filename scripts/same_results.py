@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from fgl_repro.config import from_science
-    from fgl_repro.core.errors import UserError
+    from fgl_repro.config import from_science, outdated
     from fgl_repro.runs.execute import execute
 except ImportError:  # 948205a
-    from fgl_repro.errors import UserError
     from fgl_repro.rerun import config_of
     from fgl_repro.run import execute
 
@@ -34,6 +32,9 @@ except ImportError:  # 948205a
 
     def from_science(identity: dict[str, Any]) -> Any:
         return config_of({"key": digest(identity), "config": identity})
+
+    def outdated(identity: dict[str, Any]) -> bool:
+        return False
 
 
 SECONDS = 8.0  # what a run may take, by what its record says
@@ -138,11 +139,10 @@ def main() -> int:
     for number, (name, identity) in enumerate(sorted(kinds(args.results).items())):
         if args.only not in name or (args.against and name not in known):
             continue
-        try:
-            found[name] = outcome(known[name]["identity"] if args.against else identity)
-        except UserError as error:
-            print(f"{number + 1:>3} {name}: not compared: {error}", flush=True)
+        if args.against and outdated(known[name]["identity"]):
+            print(f"{number + 1:>3} {name}: not compared, its revision has been raised", flush=True)
             continue
+        found[name] = outcome(known[name]["identity"] if args.against else identity)
         verdict = "written"
         if args.against:
             before = known[name]["found"]
@@ -154,7 +154,7 @@ def main() -> int:
             args.write.write_text(json.dumps(known, indent=1))
         print(f"{number + 1:>3} {name}: {verdict}", flush=True)
     print(f"{len(found)} kinds of runs, {wrong} differ.")
-    return int(bool(wrong))
+    return int(bool(wrong) or not found)
 
 
 if __name__ == "__main__":

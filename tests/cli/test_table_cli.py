@@ -201,6 +201,11 @@ def test_a_comparison_comes_as_the_csv_that_is_written(tmp_path: Path, capsys: p
     assert call(tmp_path, "compare", "fedlog/1") == 0
     assert printed == (tmp_path / "tables" / "fedlog" / "fedlog" / "compare_1.csv").read_text()
     capsys.readouterr()
+    assert call(tmp_path, "show", "fedlog/fig4", "--csv") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("paper,figure,")
+    assert call(tmp_path, "compare", "fedlog/fig4", "--csv") == 0
+    assert capsys.readouterr().out == shown, "a figure's own lines have what is printed"
     assert call(tmp_path, "compare", "fedlog", "--csv") == 2
     assert "fedlog is a paper: choose one of" in capsys.readouterr().err
 

@@ -169,3 +169,14 @@ def test_a_row_is_not_ahead_of_its_equal(other: str, said: str) -> None:
     cells = [place | {"method": name, "best_mean": mean} for name, mean in (("mine", "0.80"), ("theirs", other))]
     published: Any = SimpleNamespace(cells=cells)
     assert findings.fill("{ahead method=mine}", published, "a page", {}) == said
+
+
+def test_only_pages_that_say_something_else_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    same, other, new = (tmp_path / name for name in ("same.md", "other.md", "new.md"))
+    same.write_text("as before")
+    other.write_text("as before")
+    before = same.stat().st_ino
+    monkeypatch.setattr(findings, "pages", lambda _: {same: "as before", other: "changed", new: "new"})
+    assert findings.write_all(tmp_path) == [other, new]
+    assert (same.read_text(), other.read_text(), new.read_text()) == ("as before", "changed", "new")
+    assert same.stat().st_ino == before, "another file would have taken its place"

@@ -14,8 +14,9 @@ With ``secure`` clients send n_k theta_k and n_k masked, so that the server lear
 eight bytes a parameter instead of four. Methods built on this one have it where they leave the mean as it is.
 Evaluated model: each client's own after its local epochs, before averaging (FED-PUB's and FedLoG's code), or, where the
 protocol says so, the mean itself. With ``release``, FedSage's GraphSAGE and its protocol this is FedSage, whose code
-starts from the mean of a model of each client (``starts``; here: one model), which is about a root of their number
-smaller, and has one Adam for all clients, each in turn (``protocol.moments=shared``): fgl-table show fedsage/starts.
+starts from the mean of a model of each client (``starts``; here: one model), whose weights are smaller by about the
+root of their number, and has one Adam for all clients, each in turn (``protocol.moments=shared``): fgl-table show
+fedsage/starts. How that mean would be sent is not counted.
 """
 
 from __future__ import annotations

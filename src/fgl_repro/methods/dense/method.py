@@ -16,8 +16,8 @@ Variants: paper, the one there is, ours where it is about graphs. Losses, their 
 generator of each epoch are the released code's. Two of its settings go with images, and with them the student is not a
 number in the eighth epoch on Cora: features without bounds (pixels have some), which the second term drives away, and
 SGD at 0.005 with momentum 0.9, whose step grows with them. So features are held within (-1, 1) (``bounded``) and the
-student steps with Adam, as everything in O-pFGL (``optimiser``). 20 epochs and not 200: by validation accuracy after
-fine-tuning on Cora, 10 do as well as 50.
+student steps with Adam, as everything in O-pFGL (``optimiser``). 20 epochs and not 200: from the clients' mean, by
+validation accuracy after fine-tuning on Cora, 10 do as well as 50.
 
 Further known differences from the released code: S starts as the clients' mean, there at random, as with
 ``student=random`` (what that is worth: fgl-table show opfgl/students); a generator begun anew has FedTAD's

@@ -5,7 +5,7 @@ Algorithm 1: theta <- sum_k (n_k / n) theta_k.
 
 Variants:
     release  uniform mean. The FED-PUB code, from which FedLoG took this baseline, weighs by the length of a list
-             that always has one element.
+             that always has one element. FedLoG's text (A.13) weighs by training nodes; its tables here are these.
     paper    mean weighted by the number of training nodes.
 
 The optimiser's moments stay with each client across rounds while weights are overwritten, as in the FED-PUB code, where

@@ -34,11 +34,12 @@ class Grouped(Partitioner):
 
     Attributes:
         division: Whose clients and node roles these are: the ``published`` ones where they are stored (Cora, CiteSeer
-            and PubMed, whole, 10 or 20 clients; elsewhere cut anew), ``published_mkl`` (Cora by Louvain, 10 clients,
-            where a tie in k-means was broken by rounding and the authors' machine may have broken it the other way),
-            ``recomputed`` (Photo, Computers, CS and Physics, whole, 10 clients, as ``scripts/opfgl_divisions.py`` draws
-            them: by the code's libraries and order of draws, which give the published ones to the bit), or cut
-            ``anew``, with the seed of the split.
+            and PubMed, whole, 10 or 20 clients; elsewhere cut anew): what the released code draws by its default seed
+            and its authors' versions; one client of CiteSeer by Louvain is described in the paper, and is there.
+            ``published_mkl`` (Cora by Louvain, 10 clients, where a tie in k-means was broken by rounding and the
+            authors' machine may have broken it the other way), ``recomputed`` (Photo, Computers, CS and Physics, whole,
+            10 clients, as ``scripts/opfgl_divisions.py`` draws them, which gives those stored of Cora, by Louvain
+            ``published_mkl``, and CiteSeer to the bit), or cut ``anew``, with the seed of the split.
     """
 
     division: str = "published"

@@ -44,9 +44,14 @@ class ClosedSet(NewNodes):
     The generator was not released; these rules reproduce the class counts of the paper's Tables 12-16:
 
     * METIS into K + 1 parts, the last one the new client; nodes isolated by the cut are dropped.
-    * Each client loses its rarest class; M_k are the classes it then has no training node of.
+    * Each client loses its rarest class; M_k are the classes it then has no training node of, so that they hang on
+      the draw of roles, which is not published: on Photo with five clients one node of client 4, the only one of its
+      class there and no training node under split 0, more than doubles the rows of the missing-class probe.
     * U_k: all nodes within h hops of the client's nodes R_k in the *whole* graph, so also in the new client's part,
       though the text speaks of other clients only. New nodes U_k minus R_k may include the client's own removed ones.
+      The h of each data set (2 on Cora, 3 on CiteSeer, else 1) was found with three clients, is not stated, and is
+      taken to be the same for five and ten. Nor are classes added where missing ones have few nodes, of which the text
+      speaks and Tables 12-16 show nothing.
     * New client: K copies of part K, each answered by one client's model, all nodes count; a plain mean over models.
     """
 

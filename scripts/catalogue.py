@@ -27,7 +27,8 @@ settings mean. Where paper and released code differ, `method.variant` says which
 
 MODELS = """## Models
 
-`model=auto` is the network of the method's own paper. `fgl-train model=gat --help` lists a model's settings.
+`model=auto` is the network that the method asks for; most ask for none and have FED-PUB's GCN, whatever their papers
+had. `fgl-train model=gat --help` lists a model's settings.
 `sage_halves_sampled` is `sage_halves` with neighbours drawn in tests, too, as in FedSage's released code.
 """
 

@@ -20,8 +20,9 @@ Variants:
 
 Known differences from the authors' code: the protocol's optimiser, whose moments outlive rounds, in place of SGD begun
 anew in each; the protocol's batches; a teacher in evaluation mode, computed once a round. Weights are averaged by
-training nodes. Their lam is 1 by default and 0.1 in the command of their readme, which is ours everywhere. Which form
-and weight FedLoG ran is unknown; what ``vacant`` and ``rest`` do to its cells: results/fedlog.
+training nodes. Their lam is 1 by default and 0.1 in the command of their readme, which is ours but where validation
+chose 1 (protocol fedlog_tuned). Which form and weight FedLoG ran is unknown; what ``vacant`` and ``rest`` do to its
+cells: results/fedlog.
 """
 
 from __future__ import annotations

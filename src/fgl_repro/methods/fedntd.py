@@ -6,9 +6,9 @@ NeurIPS 2022. With student logits f and the frozen received model's logits g, bo
     L = CE(f, y) + beta * tau^2 * mean_i sum_{c != y} q_g(c) log(q_g(c) / q_f(c)),   q(c) = softmax_{c != y}(. / tau).
 
 Variants: none; beta = tau = 1 are the values of the authors' configuration.
-Known differences from the authors' code: teacher logits are computed once a round (they are constant in it) and in
-evaluation mode; the optimiser is the protocol's Adam, kept across rounds, in place of SGD with momentum restarted and
-a rate that falls by 1 % a round.
+Known differences from the authors' code: teacher logits are computed once a round (they are constant in it), always in
+evaluation mode (there the very first client's are not); the optimiser is the protocol's Adam, kept across rounds, in
+place of SGD with momentum restarted and a rate that falls by 1 % a round.
 On PubMed (three classes) only two classes are ever "not true". Weights are averaged by training nodes.
 """
 

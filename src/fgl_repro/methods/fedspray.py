@@ -21,9 +21,9 @@ Variants:
              training nodes of class c.
 
 Known differences: a class that nobody trains on keeps its s_c (the code divides by zero). The code draws all weights
-and biases of its GNN from U[0, 1): ``initial=uniform``; here models start as all others do. Its accuracy on nodes of
-minor classes is not measured. Rates and epochs of the code are 0.003 and 5, with GraphSAGE. Cora and CiteSeer come
-back, PubMed's macro-F1 with more local epochs: results/opfgl/notes.
+and biases of its GNNs from U[0, 1), ``initial=uniform``, and every client its own; here models start as all others do,
+all clients' alike. Its accuracy on nodes of minor classes is not measured. Rates and epochs of the code are 0.003 and
+5, with GraphSAGE. Cora and CiteSeer come back, PubMed's macro-F1 with more local epochs: results/opfgl/notes.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Paper: every federated table has it, as what federation has to be better than; on FedVN's Motif/Basis FedAvg is not.
 No message is sent, so nothing is aggregated.
 Variants: none. FedSage calls it LocSage and, with one client who has everything, GlobSage.
-Known differences: Adam's moments outlive the protocol's rounds, where FedLoG's code begins Adam anew in each. The model
-is the FED-PUB code's unmasked GCN, as byte counts show for FedLoG's baselines.
+Known differences: Adam's moments outlive the protocol's rounds, where FedLoG's code begins Adam anew in each. All
+clients start from the same weights, where FedSage's code draws each owner's anew. The model is the FED-PUB code's
+unmasked GCN, as byte counts show for FedLoG's baselines.
 """
 
 from __future__ import annotations

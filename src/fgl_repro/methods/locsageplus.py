@@ -8,8 +8,9 @@ Variants:
     paper    as FedSage+'s.
     release  as FedSage+'s, but counts are rounded and the generator's dropout is off when graphs are mended.
 
-Known differences from the released code: those of FedSage+. In the paper Equation (5) trains the classifier that is
-tested, too; in the code, and here, that one is trained afterwards on the mended graph.
+Known differences from the released code: those of FedSage+; and all owners' classifiers start alike, as Local's. In the
+paper Equation (5) trains the classifier that is tested, too; in the code, and here, that one is trained afterwards on
+the mended graph.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ Variants, where the paper and its code (zkhku/fedsage at 5b3429a) part:
     dGen's bias starts  at the mean of n_v                          at random
 
 Share h: the paper has 3.4 to 27.8 %, which are the least and the most of the links that its parts lose, so that h was
-probably each part's share of these; 10 %, the code's, is ours everywhere. On PubMed that rounds nearly all counts to 0.
+probably each part's share of these; 10 %, the code's, is ours but in Figure 3. On PubMed that rounds nearly all counts
+to 0.
 
 Both: a warm-up on (5) at home (Algorithm 1 has none: ``warmup=0``), a new Adam for (6), counts capped at P, tanh and
 the widths of the code (the paper gives none), a stream of its own for every client's generator. The owner draws noise
@@ -44,8 +45,10 @@ Left out: labels shifted past hidden nodes, and labels of test nodes, in the cod
 neighbours in phase 1, and in tests, which take all (``model=sage_halves_sampled``); that its 60 % are drawn class by
 class; that its L^f, looking for the nearest of the first P hidden neighbours, compares a mean with a sum over features
 and so ends nearly always with the last of them. In phase 2 the code has one Adam for all clients
-(``protocol.moments=shared``); here each has its own. Splits, batches, rounds and repetitions are the protocol's, widths
-and sampled neighbours of the classifier the model's, Louvain the partitioner's. Neither z nor gradients are protected.
+(``protocol.moments=shared``), here each has its own; and starts from the mean of a classifier of each owner, here from
+one (``starts``): fgl-table show fedsage/starts, fedlog/starts, fedlog/starts5, fedpub/starts. Splits, batches, rounds
+and repetitions are the protocol's, widths and sampled neighbours of the classifier the model's, Louvain the
+partitioner's. Neither z nor gradients are protected.
 
 Generators depend on other clients through features alone, never on each other: they are trained in groups that fit in
 memory, since the last layer of one has 2048 x P d weights (38 million on CiteSeer).

@@ -1,4 +1,4 @@
-"""The models there are, and ``model=auto``: the architecture of the method's own paper."""
+"""The models there are, and ``model=auto``: the method's own architecture, or FED-PUB's GCN."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from fgl_repro.config import AXES, GROUPS, Config, compose, options, parts
 from fgl_repro.core.errors import UserError
 from fgl_repro.fl.protocol import Protocol
+from support.helpers import composed
 
 NESTED = '${by_method:{fedlog:0.5,default:"${by_dataset:{cora:0.01,default:1e-3}}"}}'
 
@@ -76,6 +77,15 @@ def test_what_depends_on_others_in_its_own_way_is_left_to_omegaconf() -> None:
 def test_a_name_without_an_entry_is_told() -> None:
     with pytest.raises(UserError, match=r"no value for method fedavg in .*: add it, or a default, to the yaml"):
         parts.entry("method", "fedavg", {"fedlog": 1})
+
+
+def test_an_override_may_be_what_another_key_says() -> None:
+    """As on the command line: in whatever order they stand, the value is the one that the run has."""
+    asked = {"method.starts": "${partitioner.clients}", "partitioner.clients": 7}
+    given = composed("method=fedavg", *(f"{key}={value}" for key, value in asked.items()))
+    assert compose.build(asked, method="fedavg").method.starts == given.method.starts == 7
+    with pytest.raises(UserError, match=r"^partitioner\.client does not exist"):
+        compose.build({"method.starts": "${partitioner.client}"}, method="fedavg")
 
 
 def test_axes_are_composed_in_one_go_and_unknown_names_passed_over(monkeypatch: pytest.MonkeyPatch, anew: None) -> None:

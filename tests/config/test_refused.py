@@ -125,7 +125,7 @@ def test_a_yaml_that_names_what_no_run_has(folder: Path) -> None:
 def test_a_table_and_an_option_say_the_same_of_a_yaml_that_is_none(folder: Path) -> None:
     path = written(folder, "method/z", "a: [\n")
     with pytest.raises(UserError) as caught:
-        yamls.read_yaml(path, "table", resolve=True)
+        yamls.read_yaml(path, "table")
     assert str(caught.value).replace("the table", "the method", 1) == refused_by_build("method/z")
 
 

@@ -333,16 +333,17 @@ def copied(config: Config) -> Config:
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:
     """Return a copy of ``config`` with dotted keys replaced, see :func:`copied`.
 
+    A value ``${partitioner.clients}`` is, as in Hydra, the one that the config has there after all others are replaced.
+
     Raises:
         UserError: A key that does not exist, a value of the wrong type, or a config that can never run.
     """
     out = copied(config)
-    for dotted, value in overrides.items():
-        *path, last = dotted.split(".")
-        target: Any = out
-        for depth, name in enumerate(path):
-            target = _field(target, name, ".".join(path[: depth + 1]), group=True)
-        _field(target, last, dotted, group=False)
+    references = {dotted: same for dotted, value in overrides.items() if (same := parts.reference(value)) is not None}
+    for dotted, value in [*(item for item in overrides.items() if item[0] not in references), *references.items()]:
+        target, last = _place(out, dotted)
+        if isinstance(value, parts.Same):
+            value = getattr(*_place(out, f"{value.group}.{value.key}"))
         if dotted in ("protocol.features", "protocol.component"):
             raise UserError(
                 f"{dotted} only fills dataset.{last}, which is already set here: give dataset.{last} instead."
@@ -354,6 +355,16 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
     for group in {dotted.partition(".")[0] for dotted in overrides} & set(GROUPS):
         setattr(out, group, replace(getattr(out, group)))  # its own checks, again
     return _possible(out)
+
+
+def _place(config: Config, dotted: str) -> tuple[Any, str]:
+    """Find what has the key, and the key's name there."""
+    *path, last = dotted.split(".")
+    target: Any = config
+    for depth, name in enumerate(path):
+        target = _field(target, name, ".".join(path[: depth + 1]), group=True)
+    _field(target, last, dotted, group=False)
+    return target, last
 
 
 def _field(target: Any, name: str, dotted: str, *, group: bool) -> Any:

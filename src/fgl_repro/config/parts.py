@@ -82,12 +82,18 @@ def _read(text: Any) -> Any:
     """Read what stands in a yaml for a value; None where that cannot be told without the other options."""
     if not isinstance(text, str):
         return None
-    if same := _SAME.fullmatch(text):
-        return Same(*same.groups())
+    if (same := reference(text)) is not None:
+        return same
     try:
         return _table(OmegaConf.create({READING: True, "value": text})["value"])
     except OmegaConfBaseException:
         return None
+
+
+def reference(value: Any) -> Same | None:
+    """Read a reference such as ``${partitioner.clients}``; None where the value is none."""
+    found = _SAME.fullmatch(value) if isinstance(value, str) else None
+    return found and Same(*found.groups())
 
 
 def as_word(axis: str, table: Mapping[str, Any]) -> str:

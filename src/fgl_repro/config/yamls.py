@@ -63,18 +63,17 @@ def folders() -> list[Path]:
     return [conf_dir(), *installed(), *searched]
 
 
-def read_yaml(path: Path, kind: str, *, resolve: bool = False) -> Any:
-    """Read what a yaml file holds, as plain lists and mappings.
+def read_yaml(path: Path, kind: str) -> Any:
+    """Read what a yaml file holds, as plain lists and mappings; what refers to a run's keys stays as it stands.
 
     Args:
         kind: What the file is, for the sentence that refuses it: ``table``, ``method``, ...
-        resolve: Whether interpolations are replaced by what they stand for.
 
     Raises:
         UserError: It cannot be read.
     """
     try:
-        return OmegaConf.to_container(OmegaConf.load(path), resolve=resolve)
+        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except RecursionError:
         reason = CONTAINS_ITSELF
     except (OSError, UnicodeDecodeError, OmegaConfBaseException, YAMLError) as error:

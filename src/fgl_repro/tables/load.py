@@ -222,7 +222,7 @@ def _checked(kind: type[T], entries: dict[str, Any], path: Path) -> T:
 @cache_of_options
 def _read(path: Path) -> dict[str, Any]:
     """Read the entries of a yaml, which are for reading only."""
-    found = read_yaml(path, "table", resolve=True)
+    found = read_yaml(path, "table")
     if not isinstance(found, dict):
         raise UserError(f"the table {path} is no mapping of names to values: see the other files in that folder.")
     return {str(name): value for name, value in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -121,10 +122,11 @@ class Clients:
         own = self._new()
         return own.passed_on() if self.protocol.moments == "shared" else own
 
-    def optimiser_of(self, part: str, params: Params) -> Optimiser:
+    def optimiser_of(self, part: str, params: Params, times: float = 1.0) -> Optimiser:
         """Give an optimiser, kept or new as the protocol says, over a ``part`` of what is trained.
 
-        It is for methods whose parts step in turn, all clients at once and each with moments of its own.
+        It is for methods whose parts step in turn, all clients at once and each with moments of its own. Its rate is so
+        many ``times`` the protocol's.
 
         Raises:
             UserError: Clients have different architectures, or share one optimiser.
@@ -134,10 +136,11 @@ class Clients:
                 "a method whose parts step in turn is for clients of one architecture with optimisers of their own: "
                 "its class says own_optimisers = True, and fleets = False."
             )
-        if self.protocol.moments == "each_round":
-            return stacked(params, self.protocol)
+        rules = replace(self.protocol, lr=times * self.protocol.lr)
+        if rules.moments == "each_round":
+            return stacked(params, rules)
         if part not in self._parts:
-            self._parts[part] = stacked(params, self.protocol)
+            self._parts[part] = stacked(params, rules)
         return self._parts[part]
 
     @cached_property

@@ -32,12 +32,12 @@ nodes=1``, joined with weight 1; with M nodes and a weight of 1 / M each, which 
 they hear the graph M times as faintly (``fedvn/variants``). A generator without dropout and batch statistics of the
 graphs at hand answer when models are tested, as in the code, 32 of them together: in the order of their numbers here
 (``nn.graphs.norm_order``), as drawn there, so that a test graph has other batch mates (as with every method on a GIN).
-All tensors have the protocol's one rate; the paper has three letters for it and prints one number. Nodes of one graph
-have no graphs around them to be joined to: hence no variant for node classification. ``decoupling``, ``contrast`` and
-``nodes`` are what its readme gives for Motif/Basis; the paper searches them for each data set and prints none, though
-its section 6.3 has M = 100 "in our experiments", beside a figure by which a hundred are hard to train. On Motif/Basis
-the last digit of its initial weights moves a run with ``local=all`` by about what a seed is worth
-(``scripts/last_digit.py``, of one seed).
+All tensors have the protocol's one rate, as in the code, unless ``generator_rate`` or ``nodes_rate`` says otherwise;
+the paper has three letters for it and prints one number. Nodes of one graph have no graphs around them to be joined to:
+hence no variant for node classification. ``decoupling``, ``contrast`` and ``nodes`` are what its readme gives for
+Motif/Basis; the paper searches them for each data set and prints none, though its section 6.3 has M = 100 "in our
+experiments", beside a figure by which a hundred are hard to train. On Motif/Basis the last digit of its initial weights
+moves a run with ``local=all`` by about what a seed is worth (``scripts/last_digit.py``, of one seed).
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class FedVN(FedAvg[State]):
     message: That of the virtual nodes passes ``inside`` the layer or comes ``after`` it; else the variant's way.
     width: That of Q is the ``hidden`` layers' or the ``features``'; else the variant's.
     local: s_local is taken over the ``batch`` before or ``all`` graphs; else the variant's way.
+    generator_rate: eta_omega, the generators' rate, as a multiple of the protocol's.
+    nodes_rate: eta_Q, that of the virtual nodes.
     """
 
     name: ClassVar[str] = "fedvn"
@@ -113,7 +115,7 @@ class FedVN(FedAvg[State]):
         "local": ("variant", "batch", "all"),
     }
     least: ClassVar[dict[str, float]] = {"nodes": 1, "decoupling": 0, "contrast": 0}
-    above: ClassVar[dict[str, float]] = {"tau": 0}
+    above: ClassVar[dict[str, float]] = {"tau": 0, "generator_rate": 0, "nodes_rate": 0}
     quick: ClassVar[dict[str, Any]] = {"nodes": 3}
 
     variant: str = "release"
@@ -125,6 +127,8 @@ class FedVN(FedAvg[State]):
     message: str = added("variant")
     width: str = added("variant")
     local: str = added("variant")
+    generator_rate: float = added(1.0)
+    nodes_rate: float = added(1.0)
 
     def way(self, name: str) -> str:
         """Tell what ``message``, ``width`` or ``local`` comes to."""
@@ -152,7 +156,8 @@ class FedVN(FedAvg[State]):
         """Train the generator for the epochs, then network and virtual nodes for as many."""
         if self.generator:
             self.fit_generator(clients, state, epochs)
-        network = network_of(clients)
+        network, rest = network_of(clients), dict(clients.params)
+        virtual = {"Q1": rest.pop("Q1")}
 
         def loss(step: LocalStep) -> Tensor:
             with torch.no_grad():
@@ -162,7 +167,11 @@ class FedVN(FedAvg[State]):
             state.traced |= {"scores": scores.mean(), "decoupling": apart.detach().mean()}
             return step.task_loss(outputs) + self.decoupling * apart
 
-        return steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("network", clients.params)])
+        optimisers = [
+            clients.optimiser_of("network", rest),
+            clients.optimiser_of("nodes", virtual, self.nodes_rate),
+        ]
+        return steps.descend(clients.steps(epochs), loss, optimisers)
 
     def fit_generator(self, clients: Clients, state: State, epochs: int) -> None:
         """Train the generator in phase 1: network and virtual nodes stay as they came down."""
@@ -181,7 +190,8 @@ class FedVN(FedAvg[State]):
                 state.local = mean_totals(view, scores.detach(), state.local)
             return step.task_loss(network.predict(fixed, view, scores)) + self.contrast * near
 
-        steps.descend(clients.steps(epochs), loss, [clients.optimiser_of("generator", clients.personal)])
+        optimiser = clients.optimiser_of("generator", clients.personal, self.generator_rate)
+        steps.descend(clients.steps(epochs), loss, [optimiser])
 
     def trace(self, clients: Clients, state: State) -> dict[str, Tensor]:
         """Return mean weight of a link and losses at the last batch, and the length of the virtual nodes."""

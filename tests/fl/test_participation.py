@@ -17,7 +17,9 @@ from fgl_repro.federation.world import World
 from fgl_repro.fl import rounds
 from fgl_repro.fl.batches import Batch
 from fgl_repro.fl.clients import Clients
-from fgl_repro.fl.rounds import train
+from fgl_repro.fl.messages import Ledger
+from fgl_repro.fl.rounds import prepare, train
+from fgl_repro.methods.fedala import ClampedSGD
 from fgl_repro.methods.fedavg import FedAvg
 from support import worlds
 from support.isolation import make_clients
@@ -40,14 +42,22 @@ def drawn(number: int, count: int = 2, clients: int = 3, seed: int = 0) -> list[
 
 
 def by_round(config: configs.Config, clients: Clients) -> tuple[list[Params], rounds.Trained]:
-    """What clients hold after each round, and what is left in the end."""
-    held: list[Params] = [{name: value.detach().clone() for name, value in clients.trained.items()}]
+    """What clients hold before the first round, when all that they draw is drawn, and after each."""
+    method, fit, held = config.method, config.method.fit, list[Params]()
 
     def keep(trained: Params) -> dict[str, float]:
         held.append({name: value.detach().clone() for name, value in trained.items()})
         return {}
 
-    return held, train(config.method, clients, extra=keep)
+    def keep_first(clients: Clients, state: object, number: int, epochs: int) -> torch.Tensor:
+        if not number:
+            keep(clients.trained)
+        return fit(clients, state, number, epochs)
+
+    method.fit = keep_first  # type: ignore[method-assign]
+    training = train(method, clients, extra=keep)
+    method.fit = fit  # type: ignore[method-assign]
+    return held, training
 
 
 def configured(name: str, **overrides: object) -> tuple[configs.Config, str]:
@@ -71,6 +81,38 @@ def test_who_sits_out_keeps_what_it_has(name: str, batch: int, world: World) -> 
         same = {name: torch.eq(after[name], before[name]).flatten(1).all(1).numpy() for name in before}
         assert np.stack(list(same.values())).all(0).tolist() == (~present).tolist()
     assert np.isfinite(training.curves["loss"]).all()
+
+
+@pytest.mark.parametrize("variant", ["release", "paper"])
+def test_who_sits_out_keeps_what_fedvn_remembers_of_its_links(variant: str) -> None:
+    config = config_of_graphs("fedvn", variant)
+    clients, method = make_clients(worlds.of_graphs(worlds.graph_set()), config), config.method
+    state, _ = prepare(method, clients, Ledger())
+    before = state.local.clone()
+    with clients.taking_part(np.array([True, False, True])):
+        method.fit(clients, state, 0, 1)
+    assert (state.local == before).all(1).tolist() == [False, True, False]
+
+
+def test_who_sits_out_learns_fedalas_weights_to_the_end_when_it_is_there() -> None:
+    """Weights and draws of the absent stay, and their first time comes later."""
+    config = config_of_graphs("fedala", "release", **{"method.most": 5, "method.spread": 0.0})
+    clients, method = make_clients(worlds.of_graphs(worlds.graph_set()), config), config.method
+    state, _ = prepare(method, clients, Ledger())
+    method.fit(clients, state, 0, 5)
+    made = method.aggregate(clients, state, method.upload(clients, state))
+    stepped, step = list[list[bool]](), ClampedSGD.step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ClampedSGD, "step", lambda self, grads, active: (stepped.append(active.tolist()), step(self, grads, active))
+        )
+        for there in ([True, False, True], [True, True, True]):
+            with clients.taking_part(np.array(there)):
+                method.receive(clients, state, made)
+    batches = len(stepped) // 10
+    assert (
+        stepped == [[True, False, True]] * 5 * batches + [[True] * 3] * batches + [[False, True, False]] * 4 * batches
+    )
 
 
 @pytest.mark.parametrize("judged", ["own", "server"])

@@ -102,6 +102,11 @@ class Clients:
         finally:
             self.present = None
 
+    @property
+    def takes_part(self) -> np.ndarray:
+        """Who takes part in the round, bool ``[K]``."""
+        return np.ones(self.count, dtype=bool) if self.present is None else self.present
+
     def those_present(self, values: Tensor) -> Tensor:
         """Pick from one value a client ``[K]`` those of clients that take part in the round, ``[K']``."""
         return values if self.present is None else values[torch.from_numpy(self.present).to(values.device)]

@@ -54,11 +54,13 @@ class State:
     Attributes:
         weights: W, by the name of the tensor that it mixes, ``[K, ...]``.
         rngs: Each client's stream of random numbers.
+        learned: Clients that have learned W to the end, bool ``[K]``.
         received: How often something came down; the first time all have what comes.
     """
 
     weights: Params
     rngs: list[np.random.Generator]
+    learned: np.ndarray
     received: int = 0
 
 
@@ -96,11 +98,15 @@ class FedALA(FedAvg[State]):
     window: int = 10
     most: int = 100
 
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        return True
+
     def state(self, clients: Clients) -> State:
         upper = list(clients.params)[-self.tensors :]
         ones = {name: torch.ones_like(clients.params[name]).requires_grad_() for name in upper}
         rngs = [numpy_rng(f"fedala/{k}", clients.seed) for k in range(clients.count)]
-        return State(ones, rngs)
+        return State(ones, rngs, np.zeros(clients.count, dtype=bool))
 
     def receive(self, clients: Clients, state: State, message: Message) -> None:
         """Take the lower tensors as they are, learn how to mix the upper ones, and mix them."""
@@ -114,9 +120,9 @@ class FedALA(FedAvg[State]):
         state.received += 1
 
     def learn(self, clients: Clients, state: State, own: Params, apart: Params) -> None:
-        """Learn W for an epoch, the first time for more; ``own`` tensors and those sent are so far ``apart``.
+        """Learn W for an epoch, a client's first time for more; ``own`` tensors and those sent are so far ``apart``.
 
-        No client's draws depend on how long another one learns.
+        No client's draws depend on how long another one learns, and those that sit the round out learn nothing.
         """
         fixed = {name: value.detach() for name, value in clients.trained.items()}
         # torch draws here and NumPy in state(): the two have nothing in common where their names are the same
@@ -127,21 +133,23 @@ class FedALA(FedAvg[State]):
             mixed = {name: own[name] + apart[name] * weight for name, weight in state.weights.items()}
             return step.task_loss(clients.model(fixed | mixed, step.view, dropout))
 
-        if state.received > 1:
-            steps.descend(epoch, loss, [optimiser])
-            return
         losses: list[np.ndarray] = []
-        going = np.ones(clients.count, dtype=bool)
+        going = clients.takes_part
+        first, state.learned = going & ~state.learned, state.learned | going
         while going.any() and len(losses) < self.most:
             now = (steps.LocalStep(step.active & going, step.view, step.batch) for step in epoch)
             losses.append(steps.descend(now, loss, [optimiser]).cpu().numpy())
+            going = going & first
             if len(losses) > self.window:
                 going &= np.std(losses[-self.window :], axis=0) >= self.spread
 
     def epoch(self, clients: Clients, state: State) -> list[LocalStep]:
-        """Draw the batches of an epoch, of a part that every client draws anew."""
+        """Draw the batches of an epoch, of a part that every client that is there draws anew."""
         parts = []
-        for rng, rows in zip(state.rngs, clients.world.train_of, strict=True):
+        for rng, rows, there in zip(state.rngs, clients.world.train_of, clients.takes_part, strict=True):
+            if not there:
+                parts.append(rows[:0])
+                continue
             count = min(max(int(self.part * len(rows)), 1), len(rows))
             first = rng.integers(len(rows) - count + 1)
             parts.append(rows[first : first + count])

@@ -130,6 +130,10 @@ class FedVN(FedAvg[State]):
     generator_rate: float = added(1.0)
     nodes_rate: float = added(1.0)
 
+    @classmethod
+    def can_sit_out(cls) -> bool:
+        return True
+
     def way(self, name: str) -> str:
         """Tell what ``message``, ``width`` or ``local`` comes to."""
         chosen: str = getattr(self, name)
@@ -179,7 +183,9 @@ class FedVN(FedAvg[State]):
         if self.way("local") == "all":
             with torch.no_grad():
                 everything = cast("GraphsView", clients.inputs.train)
-                state.local = mean_totals(everything, network.scores(clients.personal, everything), state.local)
+                now = mean_totals(everything, network.scores(clients.personal, everything), state.local)
+            there = torch.from_numpy(clients.takes_part).to(now.device).unsqueeze(1)
+            state.local = torch.where(there, now, state.local)
 
         def loss(step: LocalStep) -> Tensor:
             view = inside(step)

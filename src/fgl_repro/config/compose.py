@@ -333,7 +333,7 @@ def copied(config: Config) -> Config:
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:
     """Return a copy of ``config`` with dotted keys replaced, see :func:`copied`.
 
-    A value ``${partitioner.clients}`` is, as in Hydra, the one that the config has there after all others are replaced.
+    A value ``${partitioner.clients}`` is, as in Hydra, the one that the config has there once all plain ones are in.
 
     Raises:
         UserError: A key that does not exist, a value of the wrong type, or a config that can never run.

@@ -138,8 +138,10 @@ class FedALA(FedAvg[State]):
         first, state.learned = going & ~state.learned, state.learned | going
         while going.any() and len(losses) < self.most:
             now = (steps.LocalStep(step.active & going, step.view, step.batch) for step in epoch)
-            losses.append(steps.descend(now, loss, [optimiser]).cpu().numpy())
+            last = steps.descend(now, loss, [optimiser])
             going = going & first
+            if going.any():  # else nobody waits for the device to tell them
+                losses.append(last.cpu().numpy())
             if len(losses) > self.window:
                 going &= np.std(losses[-self.window :], axis=0) >= self.spread
 

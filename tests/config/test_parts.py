@@ -81,7 +81,8 @@ def test_a_name_without_an_entry_is_told() -> None:
 
 def test_an_override_may_be_what_another_key_says() -> None:
     """As on the command line: in whatever order they stand, the value is the one that the run has."""
-    asked = {"method.starts": "${protocol.rounds}", "protocol.rounds": 7}
+    asked = {"method.starts": "${protocol.local_epochs}", "protocol.local_epochs": "${protocol.rounds}"}
+    asked |= {"protocol.rounds": "7"}
     given = composed("method=fedavg", *(f"{key}={value}" for key, value in asked.items()))
     assert compose.build(asked, method="fedavg").method.starts == given.method.starts == 7
     with pytest.raises(UserError, match=r"^partitioner\.client does not exist"):

@@ -333,7 +333,7 @@ def copied(config: Config) -> Config:
 def override(config: Config, overrides: Mapping[str, Any]) -> Config:
     """Return a copy of ``config`` with dotted keys replaced, see :func:`copied`.
 
-    A value ``${partitioner.clients}`` is, as in Hydra, the one that the config has there once all plain ones are in.
+    A value ``${partitioner.clients}`` is, as in Hydra, the one that the config has there in the end.
 
     Raises:
         UserError: A key that does not exist, a value of the wrong type, or a config that can never run.
@@ -343,6 +343,8 @@ def override(config: Config, overrides: Mapping[str, Any]) -> Config:
     for dotted, value in [*(item for item in overrides.items() if item[0] not in references), *references.items()]:
         target, last = _place(out, dotted)
         if isinstance(value, parts.Same):
+            for _ in references:  # one may refer to another
+                value = references.get(f"{value.group}.{value.key}", value)
             value = getattr(*_place(out, f"{value.group}.{value.key}"))
         if dotted in ("protocol.features", "protocol.component"):
             raise UserError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -141,11 +140,10 @@ class Clients:
                 "a method whose parts step in turn is for clients of one architecture with optimisers of their own: "
                 "its class says own_optimisers = True, and fleets = False."
             )
-        rules = replace(self.protocol, lr=times * self.protocol.lr)
-        if rules.moments == "each_round":
-            return stacked(params, rules)
+        if self.protocol.moments == "each_round":
+            return stacked(params, self.protocol, times=times)
         if part not in self._parts:
-            self._parts[part] = stacked(params, rules)
+            self._parts[part] = stacked(params, self.protocol, times=times)
         return self._parts[part]
 
     @cached_property

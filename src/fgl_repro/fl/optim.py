@@ -20,18 +20,23 @@ if TYPE_CHECKING:
 
 
 def stacked(
-    params: Params, protocol: Protocol, weight_decay: float | None = None, owners: list[np.ndarray] | None = None
+    params: Params,
+    protocol: Protocol,
+    weight_decay: float | None = None,
+    owners: list[np.ndarray] | None = None,
+    times: float = 1.0,
 ) -> Optimiser:
     """Build the protocol's optimiser over ``params`` ``[K, ...]``, at its beginning.
 
     Args:
         weight_decay: In place of the protocol's.
         owners: Clients of each tensor's rows; None: all of them.
+        times: Its rate, as a multiple of the protocol's.
     """
-    decay = protocol.weight_decay if weight_decay is None else weight_decay
+    rate, decay = times * protocol.lr, protocol.weight_decay if weight_decay is None else weight_decay
     if protocol.optimiser == "sgd":
-        return StackedSGD(params, protocol.lr, decay, protocol.momentum, owners=owners)
-    return StackedAdam(params, protocol.lr, decay, owners=owners)
+        return StackedSGD(params, rate, decay, protocol.momentum, owners=owners)
+    return StackedAdam(params, rate, decay, owners=owners)
 
 
 class Optimiser(ABC):

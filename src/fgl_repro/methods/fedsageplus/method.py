@@ -46,9 +46,9 @@ neighbours in phase 1, and in tests, which take all (``model=sage_halves_sampled
 class; that its L^f, looking for the nearest of the first P hidden neighbours, compares a mean with a sum over features
 and so ends nearly always with the last of them. In phase 2 the code has one Adam for all clients
 (``protocol.moments=shared``), here each has its own; and starts from the mean of a classifier of each owner, here from
-one (``starts``): fgl-table show fedsage/starts, fedlog/starts, fedpub/starts. Splits, batches, rounds
-and repetitions are the protocol's, widths and sampled neighbours of the classifier the model's, Louvain the
-partitioner's. Neither z nor gradients are protected.
+one (``starts``): fgl-table show fedsage/starts, fedlog/starts, fedpub/starts. Splits, batches, rounds and repetitions
+are the protocol's, widths and sampled neighbours of the classifier the model's, Louvain the partitioner's. Neither z
+nor gradients are protected.
 
 Generators depend on other clients through features alone, never on each other: they are trained in groups that fit in
 memory, since the last layer of one has 2048 x P d weights (38 million on CiteSeer).

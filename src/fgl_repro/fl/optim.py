@@ -33,7 +33,8 @@ def stacked(
         owners: Clients of each tensor's rows; None: all of them.
         times: Its rate, as a multiple of the protocol's.
     """
-    rate, decay = times * protocol.lr, protocol.weight_decay if weight_decay is None else weight_decay
+    rate = times * protocol.lr
+    decay = protocol.weight_decay if weight_decay is None else weight_decay
     if protocol.optimiser == "sgd":
         return StackedSGD(params, rate, decay, protocol.momentum, owners=owners)
     return StackedAdam(params, rate, decay, owners=owners)
